@@ -1,0 +1,65 @@
+"""daskkcl: kernel clustering of data that do not fit in memory.
+
+>>> import numpy as np, daskkcl
+>>> X = np.random.default_rng(0).normal(size=(200, 2)) + np.repeat([[0, 0], [9, 9]], 100, axis=0)
+>>> daskkcl.fit(X, algo="pakcl", n_clusters=2, random_state=0).cluster_sizes_
+array([100, 100])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__all__ = [
+    "PAKCL",
+    "ApproxKernelKMeans",
+    "DaskkclError",
+    "MemoryLimitError",
+    "OnlineKFCM",
+    "__version__",
+    "algorithms",
+    "errors",
+    "fit",
+    "kernels",
+    "load",
+]
+
+# Names are imported when they are first used: scikit-learn, dask and zarr take time and memory.
+_HOMES = {
+    "fit": "api",
+    "load": "api",
+    "algorithms": "api",
+    "ApproxKernelKMeans": "estimators",
+    "PAKCL": "estimators",
+    "OnlineKFCM": "estimators",
+    "DaskkclError": "errors",
+    "MemoryLimitError": "errors",
+}
+
+if TYPE_CHECKING:
+    from . import errors, kernels
+    from .api import algorithms, fit, load
+    from .errors import DaskkclError, MemoryLimitError
+    from .estimators import PAKCL, ApproxKernelKMeans, OnlineKFCM
+
+    __version__: str
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    if name in ("errors", "kernels"):
+        return importlib.import_module(f".{name}", __name__)
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            return metadata.version("daskkcl")
+        except metadata.PackageNotFoundError:
+            return "0+unknown"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,192 @@
+"""The front door: `fit`, `load`, `algorithms`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import InvalidInputError, did_you_mean
+
+if TYPE_CHECKING:
+    from .estimators.base import KernelClusterer
+
+__all__ = ["algorithms", "fit", "load"]
+
+_KERNEL_PARAMETERS = ("degree", "coef0", "levels")
+
+
+def algorithms() -> dict[str, type[KernelClusterer]]:
+    """Return the algorithms by name: ``{"okfcm": OnlineKFCM, ...}``.
+
+    Examples
+    --------
+    >>> import daskkcl
+    >>> sorted(daskkcl.algorithms())
+    ['akkmeans', 'okfcm', 'pakcl']
+    """
+    from .estimators import ALGORITHMS
+
+    return dict(ALGORITHMS)
+
+
+def fit(
+    data: Any,
+    algo: str = "okfcm",
+    n_clusters: int | str = "auto",
+    *,
+    kernel: Any = "rbf",
+    gamma: Any = "auto",
+    map: Any = None,
+    landmarks: Any = "uniform",
+    n_landmarks: int | None = None,
+    memory_limit: str | int | None = None,
+    dtype: Any = None,
+    random_state: Any = None,
+    init: Any = None,
+    nan: str = "raise",
+    missing: str = "warn",
+    out: Any = None,
+    overwrite: bool = False,
+    scratch: Any = None,
+    checkpoint: Any = None,
+    progress: Any = None,
+    client: Any = None,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+    **algorithm_parameters: Any,
+) -> KernelClusterer:
+    """Cluster rows that need not fit in memory.
+
+    Parameters
+    ----------
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like
+        A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
+        array.
+    algo : str
+        One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"pakcl"`` (balanced clusters, about one pass),
+        ``"akkmeans"`` (kernel k-means, several passes).
+    n_clusters : int or "auto"
+        ``"auto"`` takes the number from the eigengap of a sample.
+    kernel, gamma
+        A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
+        ``coef0`` and ``levels`` go to the kernel.
+    map : {"landmarks", "identity"}, optional
+        Kernel values with landmarks (default), or input space.
+    landmarks, n_landmarks
+        ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
+    memory_limit : str or int, optional
+        The most memory the whole process may occupy, such as ``"512MiB"``. A run that cannot keep to it is refused
+        before any data are read.
+    dtype : {"float32", "float64"}, optional
+        Precision of blocks.
+    random_state : int, optional
+        The same seed gives the same labels whatever the chunks, threads or workers.
+    init
+        Where centres begin: a name, row numbers, a label for every row, or centre rows.
+    nan : {"raise", "drop"}
+        Rows with NaN or infinity: an error, or label -1.
+    missing : {"warn", "raise", "fill"}
+        Absent chunks of a Zarr array.
+    out : path or URL, optional
+        Write labels (and memberships) there as Zarr.
+    overwrite : bool
+        Replace an existing `out`.
+    scratch : path, optional
+        Folder for temporary files.
+    checkpoint : path or URL, optional
+        Keep the state between rounds; the same call takes up where it stopped.
+    progress : bool or callable, optional
+        A bar in terminals and notebooks by default.
+    client : distributed.Client, optional
+        The active client by default, else threads of this process.
+    component : str, optional
+        The array inside a Zarr group.
+    storage_options : dict, optional
+        For URLs.
+    **algorithm_parameters
+        Parameters of the algorithm's class, such as ``fuzzifier`` or ``max_iter``.
+
+    Returns
+    -------
+    model : KernelClusterer
+        Fitted: ``labels_``, ``cluster_sizes_``, ``predict``, ``save`` and so on.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (50, 3)) for k in range(4)])
+    >>> model = daskkcl.fit(X, algo="akkmeans", random_state=0)
+    >>> model.n_clusters_, model.labels_.shape
+    (4, (200,))
+    """
+    classes = algorithms()
+    if algo not in classes:
+        raise InvalidInputError(
+            f"algo={algo!r} is not known; there are {', '.join(sorted(classes))}.{did_you_mean(str(algo), classes)}"
+        )
+    cls = classes[algo]
+    kernel_params = {
+        name: algorithm_parameters.pop(name) for name in _KERNEL_PARAMETERS if name in algorithm_parameters
+    }
+    common = dict(
+        n_clusters=n_clusters,
+        kernel=kernel,
+        gamma=gamma,
+        map=map,
+        landmarks=landmarks,
+        n_landmarks=n_landmarks,
+        init=init,
+        memory_limit=memory_limit,
+        dtype=dtype,
+        random_state=random_state,
+        nan=nan,
+        missing=missing,
+        scratch=scratch,
+        progress=progress,
+    )
+    if kernel_params:
+        common["kernel_params"] = {**(algorithm_parameters.pop("kernel_params", None) or {}), **kernel_params}
+    own = set(cls._get_param_names())
+    for name in algorithm_parameters:
+        if name not in own:
+            raise InvalidInputError(
+                f"{algo} has no parameter {name!r}.{did_you_mean(name, own)} Its own are "
+                f"{', '.join(sorted(own - set(common)))}."
+            )
+    return cls(**common, **algorithm_parameters).fit(
+        data,
+        out=out,
+        overwrite=overwrite,
+        checkpoint=checkpoint,
+        client=client,
+        component=component,
+        storage_options=storage_options,
+    )
+
+
+def load(path: Any, *, kernel: Any = None, storage_options: dict[str, Any] | None = None) -> KernelClusterer:
+    """Open a model that ``model.save(path)`` wrote.
+
+    Nothing in a model is executed: it is a Zarr group of numbers and names, each checked before it is used.
+
+    Parameters
+    ----------
+    path : path or URL
+    kernel : Kernel or callable, optional
+        For a model whose kernel is a function: that function, which is not saved.
+    storage_options : dict, optional
+        For URLs.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, daskkcl
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = daskkcl.fit(X, "akkmeans", n_clusters=3, random_state=0)
+    >>> path = tempfile.mkdtemp() + "/model.zarr"
+    >>> model.save(path)
+    >>> bool((daskkcl.load(path).predict(X) == model.labels_).all())
+    True
+    """
+    from .estimators.persistence import load_model
+
+    return load_model(path, algorithms(), kernel, storage_options)

@@ -1,0 +1,111 @@
+"""Scratch space: a folder of plain files that goes when nobody holds it any more.
+
+Files are written whole under another name and then renamed, so a task that runs twice does no harm and a file that
+is there is complete. Reading checks the length: a file that is gone or short is an error, never zeros.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StorageError
+from ..system import format_bytes
+
+__all__ = ["Scratch", "read_array", "write_array"]
+
+
+class Scratch:
+    """A temporary folder below `folder` (default: the system's), removed with the last reference to it.
+
+    Examples
+    --------
+    >>> scratch = Scratch()
+    >>> os.path.isdir(scratch.path)
+    True
+    >>> path = scratch.path
+    ... del scratch
+    ... os.path.isdir(path)
+    False
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        try:
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)
+            self.path = tempfile.mkdtemp(prefix="daskkcl-", dir=folder)
+        except OSError as error:
+            raise StorageError(
+                f"No scratch folder can be made in {folder or tempfile.gettempdir()!r}: {error}."
+            ) from error
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy in another process knows the folder and does not own it.
+        return _borrowed, (self.path,)
+
+    def file(self, name: str) -> str:
+        """Return the path of a file in the folder."""
+        return os.path.join(self.path, name)
+
+    def reserve(self, n_bytes: int) -> None:
+        """Refuse before work starts when the file system has less room than that."""
+        free = shutil.disk_usage(self.path).free
+        if n_bytes > free:
+            raise StorageError(
+                f"Scratch needs {format_bytes(n_bytes)} and {self.path!r} has {format_bytes(free)} free. Make room, "
+                "pass scratch= a folder on a larger disk, or raise memory_limit so that less goes to scratch."
+            )
+
+
+def _borrowed(path: str) -> Scratch:
+    scratch = Scratch.__new__(Scratch)
+    scratch.path = path
+    return scratch
+
+
+def write_array(path: str, *parts: NDArray[Any]) -> str:
+    """Write arrays one behind the other to a file that appears only when complete."""
+    partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        with open(partial, "wb") as file:
+            for part in parts:
+                np.ascontiguousarray(part).tofile(file)
+        os.replace(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(partial)
+        raise StorageError(f"Scratch file {path!r} cannot be written: {error}.") from error
+    return path
+
+
+def read_array(
+    path: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Read an array from a file, all of it or an error that names the file."""
+    array = np.empty(shape, dtype=dtype) if out is None else out
+    try:
+        # unbuffered readinto: no second copy, and no mapped pages to count against the limit
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            view = memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b"")
+            done = 0
+            while done < array.nbytes:
+                count = file.readinto(view[done:])
+                if not count:
+                    break
+                done += count
+    except OSError as error:
+        raise StorageError(
+            f"Scratch file {path!r} cannot be read: {error}. It must stay while the run lasts."
+        ) from error
+    if done < array.nbytes:
+        raise StorageError(f"Scratch file {path!r} is short: {done:,} of {array.nbytes:,} bytes at {offset:,}.")
+    return array

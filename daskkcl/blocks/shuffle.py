@@ -1,0 +1,90 @@
+"""An external shuffle: rows in a keyed random order, read and written in bounded memory.
+
+Every block of rows becomes a *run*: a scratch file with its rows sorted by their place in the random order, and a
+table of where each bucket of places begins. A bucket is then gathered from its piece of every run. The order is a
+function of seed and row number (`daskkcl.random`), so the buckets are the same whatever the blocks were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StorageError
+from ..random import Key
+from .scratch import Scratch, read_array, write_array
+
+__all__ = ["Shuffled", "run_bytes", "write_run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffled:
+    """Where the runs are and how they are cut into buckets.
+
+    Parameters
+    ----------
+    key : Key
+        Of the random order.
+    n_rows, n_features, dtype
+        Of the table.
+    bucket_rows : int
+        Places in a bucket.
+    edges : tuple of int
+        Rows of run r are ``edges[r]`` to ``edges[r + 1]``.
+    scratch : Scratch
+    """
+
+    key: Key
+    n_rows: int
+    n_features: int
+    dtype: np.dtype[Any]
+    bucket_rows: int
+    edges: tuple[int, ...]
+    scratch: Scratch
+
+    @property
+    def n_buckets(self) -> int:
+        """Number of buckets."""
+        return -(-self.n_rows // self.bucket_rows)
+
+    def run_path(self, run: int) -> str:
+        """Return the file of a run."""
+        return self.scratch.file(f"run-{run:06d}-{'-'.join(self.key.path)}")
+
+    def bucket(self, bucket: int) -> NDArray[Any]:
+        """Read the rows at places ``bucket * bucket_rows`` and on, in their random order."""
+        first = bucket * self.bucket_rows
+        size = min(self.bucket_rows, self.n_rows - first)
+        out = np.empty((size, self.n_features), dtype=self.dtype)
+        seen = 0
+        table_bytes, row_bytes = 8 * (self.n_buckets + 1), self.n_features * self.dtype.itemsize
+        for run, (start, stop) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
+            path = self.run_path(run)
+            a, b = (int(i) for i in read_array(path, np.dtype(np.int64), (2,), 8 * bucket))
+            if a == b:
+                continue
+            places = read_array(path, np.dtype(np.int64), (b - a,), table_bytes + 8 * a)
+            offset = table_bytes + 8 * (stop - start) + row_bytes * a
+            out[places - first] = read_array(path, self.dtype, (b - a, self.n_features), offset)
+            seen += b - a
+        if seen != size:
+            raise StorageError(f"Bucket {bucket} of the shuffle has {seen:,} of {size:,} rows: scratch was changed.")
+        return out
+
+
+def write_run(rows: NDArray[Any], run: int, shuffled: Shuffled) -> int:
+    """Write a block of rows as a run; return the number of rows."""
+    places = shuffled.key.positions(shuffled.n_rows, np.arange(shuffled.edges[run], shuffled.edges[run + 1]))
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    cuts = np.arange(shuffled.n_buckets + 1) * shuffled.bucket_rows
+    write_array(shuffled.run_path(run), np.searchsorted(places, cuts).astype(np.int64), places, rows[order])
+    return len(rows)
+
+
+def run_bytes(n_rows: int, n_features: int, itemsize: int) -> int:
+    """Return the scratch that a shuffle takes."""
+    return n_rows * (8 + n_features * itemsize)

@@ -1,0 +1,92 @@
+"""What can go wrong, and what to do about it: every exception that daskkcl raises on purpose."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CheckpointError",
+    "ConvergenceWarning",
+    "DaskkclError",
+    "DaskkclWarning",
+    "DegenerateKernelError",
+    "InvalidInputError",
+    "MemoryLimitError",
+    "MissingChunkError",
+    "OutputError",
+    "StorageError",
+    "did_you_mean",
+]
+
+
+class DaskkclError(Exception):
+    """Base class of all errors raised on purpose by daskkcl.
+
+    Examples
+    --------
+    >>> from daskkcl.errors import DaskkclError, MemoryLimitError
+    >>> issubclass(MemoryLimitError, DaskkclError)
+    True
+    """
+
+
+class InvalidInputError(DaskkclError, ValueError):
+    """The data or a parameter cannot be used; the message says which and what to pass instead."""
+
+
+class DegenerateKernelError(InvalidInputError):
+    """The kernel matrix carries no information (all ones, or the identity): the width is wrong."""
+
+
+class MemoryLimitError(DaskkclError, MemoryError):
+    """No plan fits the memory limit. Raised before any data are read.
+
+    Attributes
+    ----------
+    needed_bytes, allowed_bytes : int
+        The smallest plan found, and the limit it was held against.
+    """
+
+    def __init__(self, message: str, needed_bytes: int = 0, allowed_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        self.allowed_bytes = allowed_bytes
+
+
+class StorageError(DaskkclError, OSError):
+    """A chunk, a scratch file or a saved model cannot be read or written; the message names it."""
+
+
+class MissingChunkError(StorageError):
+    """A chunk is absent where absence was refused (``missing="raise"``, or a store of our own)."""
+
+
+class OutputError(StorageError):
+    """The output exists already, or cannot be written."""
+
+
+class CheckpointError(DaskkclError, ValueError):
+    """A checkpoint belongs to another run, or is damaged."""
+
+
+class DaskkclWarning(UserWarning):
+    """Base class of the warnings: the run went on, and something deserves a look."""
+
+
+class ConvergenceWarning(DaskkclWarning):
+    """The result is usable, but the algorithm stopped for another reason than convergence."""
+
+
+def did_you_mean(name: str, options: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` for the option nearest to `name`, or an empty string.
+
+    Examples
+    --------
+    >>> did_you_mean("rfb", ["rbf", "linear"])
+    " Did you mean 'rbf'?"
+    >>> did_you_mean("zzz", ["rbf", "linear"])
+    ''
+    """
+    near = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,380 @@
+"""What all estimators share: parameters, validation, fitted attributes. The work is done by the schedules."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..blocks.labels import LabelFile
+from ..blocks.outputs import Output
+from ..blocks.sources import ArraySource, Source, open_source
+from ..errors import ConvergenceWarning
+from ..plan import Plan, Stage
+from ..progress import Progress
+from ..random import Key, as_key
+from ..rules.counting import eigengap
+from ..schedules.checkpoint import Checkpoint, saved_seed
+from ..schedules.data import Dataset, explain_bad_row
+from ..schedules.engine import Engine, make_engine
+from ..schedules.passes import label_pass, sum_pass
+from ..schedules.predict import block_layout, lazy_distances, lazy_labels, lazy_memberships
+from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
+from ..schedules.tasks import BadRowError, Model
+from ..system import single_threaded
+from .validation import make_problem
+
+__all__ = ["Fitted", "KernelClusterer"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What an algorithm hands back to its estimator."""
+
+    model: Model
+    history: tuple[float, ...]
+    n_iter: int
+    converged: bool
+    data: Dataset | None = None  # blocks that are kept and can be labelled without reading again
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Base class: from any data to labels under a memory limit."""
+
+    algorithm: ClassVar[str]
+    fuzzy: ClassVar[bool] = False
+
+    # Declared here for the type checker; every estimator's __init__ sets them.
+    n_clusters: int | str
+    kernel: Any
+    gamma: Any
+    kernel_params: dict[str, Any] | None
+    map: Any
+    landmarks: Any
+    n_landmarks: int | None
+    init: Any
+    memory_limit: str | int | None
+    dtype: Any
+    random_state: Any
+    nan: str
+    missing: str
+    scratch: str | None
+    progress: Any
+
+    # --- fitting ---------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        out: Any = None,
+        overwrite: bool = False,
+        checkpoint: Any = None,
+        client: Any = None,
+        component: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> Self:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like of shape (n_rows, n_features)
+            The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
+        y : None
+            Not used, present for scikit-learn's conventions.
+        out : path or URL, optional
+            Write labels (and memberships) there as Zarr, chunked as the rows are.
+        overwrite : bool
+            Replace an existing `out`.
+        checkpoint : path or URL, optional
+            Keep the state between rounds there; the same call takes up where it stopped.
+        client : distributed.Client, optional
+            Where to compute; the active client by default, else threads of this process.
+        component : str, optional
+            The array inside a Zarr group.
+        storage_options : dict, optional
+            For URLs.
+
+        Returns
+        -------
+        self
+        """
+        source = self._open(X, component, storage_options, reset=True)
+        checkpoint = None if checkpoint is None else os.fspath(checkpoint)
+        key = self._key(checkpoint)
+        with Output.at(out, overwrite) as output, single_threaded():
+            engine = make_engine(client, Progress(self.progress))
+            problem = make_problem(self, source, key)
+            settings = self._settings(problem)
+            plan = self._plan(problem, engine, settings)
+            _check_missing(source, self.missing)
+            try:
+                setup = prepare(problem, engine, plan, _find_n_clusters)
+                fitted = self._run(setup, settings, self._checkpoint(checkpoint, setup))
+                self._finish(setup, fitted)
+            except BadRowError as error:
+                raise explain_bad_row(engine, source, plan.layout("sampling"), error) from None
+            finally:
+                engine.progress.end()
+            output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, engine.compute)
+        return self
+
+    def _settings(self, problem: Problem) -> Any:
+        """Validate the algorithm's own parameters; return them resolved."""
+        raise AttributeError(f"{type(self).__name__} has no algorithm")
+
+    def _stages(self, problem: Problem, settings: Any) -> tuple[list[Stage], dict[str, int], int, int]:
+        """Return the algorithm's stages, what could be kept, the likely passes, and the scratch it needs."""
+        raise AttributeError(f"{type(self).__name__} has no algorithm")
+
+    def _run(self, setup: Setup, settings: Any, checkpoint: Checkpoint) -> Fitted:
+        """Run the algorithm."""
+        raise AttributeError(f"{type(self).__name__} has no algorithm")
+
+    def _renumber(self, order: NDArray[np.intp]) -> dict[str, Any]:
+        """Return further fitted attributes that follow the numbering of the clusters."""
+        return {}
+
+    def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
+        stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
+        return plan_run(problem, engine, [*base_stages(problem), *stages], keep, n_passes, scratch_bytes)
+
+    def _key(self, checkpoint: str | None) -> Key:
+        seed = saved_seed(checkpoint) if self.random_state is None else None
+        return as_key(self.random_state if seed is None else seed)
+
+    def _checkpoint(self, path: str | None, setup: Setup) -> Checkpoint:
+        from hashlib import blake2b
+
+        parameters = {
+            name: value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in {"progress", "scratch", "memory_limit", "random_state", "missing"}
+        }
+        identity = {
+            "algorithm": self.algorithm,
+            "seed": setup.problem.key.seed,
+            "shape": [setup.source.n_rows, setup.source.n_features],
+            "dtype": str(setup.source.dtype),
+            "data": blake2b(np.ascontiguousarray(setup.sample[:256]).tobytes(), digest_size=16).hexdigest(),
+            **parameters,
+        }
+        return Checkpoint(path, identity)
+
+    def _finish(self, setup: Setup, fitted: Fitted) -> None:
+        """Label all rows once, number the clusters canonically, set the fitted attributes."""
+        source, engine = setup.problem.source, setup.engine
+        n_clusters = fitted.model.centres.n_clusters
+        stored = engine.local or setup.problem.scratch is not None
+        labels = LabelFile.create(setup.scratch, source.n_rows, n_clusters) if stored else None
+        data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
+        found = label_pass(data, fitted.model, labels)
+        order = found.order
+        self._model = fitted.model.take(order)
+        self._source = source
+        self._labels: Any = None if labels is None else labels.renumbered(order)
+        if not source.lazy:
+            self._labels = np.asarray(self.labels_)
+            self._membership = self._memberships(source) if self.fuzzy else None
+        self.n_clusters_ = n_clusters
+        self.cluster_sizes_ = found.counts[order]
+        self.n_iter_ = fitted.n_iter
+        self.history_ = list(fitted.history)
+        self.objective_ = float(found.objective.value)
+        self.plan_ = setup.plan
+        self.gamma_ = getattr(getattr(setup.map_, "kernel", None), "gamma", None)
+        self.n_clusters_evidence_ = setup.evidence
+        self._n_features_out = n_clusters
+        for name, value in {**fitted.attributes, **self._renumber(order)}.items():
+            setattr(self, name, value)
+        n_empty = int((found.counts == 0).sum())
+        if n_empty:
+            warnings.warn(
+                f"{n_empty} of {n_clusters} clusters have no rows: there may be fewer distinct rows than clusters, or "
+                "the kernel is too wide. Try fewer clusters or a larger gamma.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # --- results ---------------------------------------------------------------------------------------------
+
+    @property
+    def labels_(self) -> Any:
+        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array."""
+        check_is_fitted(self, "cluster_sizes_" if hasattr(self, "cluster_sizes_") else "_model")
+        if self._source is None:
+            raise AttributeError("Labels are not saved with a model; call predict on the rows.")
+        if isinstance(self._labels, np.ndarray):
+            return self._labels
+        if self._labels is None:
+            return lazy_labels(self._source, self._model)
+        lazy = self._labels.lazy(self._source.row_chunks)
+        return lazy if self._source.lazy else lazy.compute(scheduler="threads")
+
+    def _memberships(self, source: Source) -> Any:
+        lazy = lazy_memberships(source, self._model)
+        return lazy if source.lazy else _compute(lazy)
+
+    def predict(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
+        """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        component, storage_options : as for `fit`
+        """
+        source = self._open_new(X, component, storage_options)
+        lazy = lazy_labels(source, self._model)
+        return lazy if source.lazy else _compute(lazy)
+
+    def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
+        """Return the distance of every row of X to every centre, in feature space.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        component, storage_options : as for `fit`
+        """
+        source = self._open_new(X, component, storage_options)
+        lazy = lazy_distances(source, self._model)
+        return lazy if source.lazy else _compute(lazy)
+
+    def score(
+        self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None
+    ) -> float:
+        """Return the negative of the algorithm's objective on X: larger is better.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        y : None
+        component, storage_options : as for `fit`
+        """
+        source = self._open_new(X, component, storage_options)
+        engine = make_engine(None, Progress(False))
+        data = Dataset(engine, source, block_layout(source, self._model, engine.threads))
+        with single_threaded():
+            return -float(sum_pass(data, self._model, "scoring").objective.value)
+
+    def save(self, path: Any, *, overwrite: bool = False) -> None:
+        """Write the model as a Zarr group that `daskkcl.load` opens: numbers and names, no code.
+
+        Parameters
+        ----------
+        path : path or URL
+        overwrite : bool
+        """
+        from .persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, os.fspath(path), overwrite)
+
+    # --- plumbing --------------------------------------------------------------------------------------------
+
+    def _open(self, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool) -> Source:
+        source = open_source(_plain(X), component, storage_options)
+        if isinstance(source, ArraySource) and not isinstance(X, (str, os.PathLike)):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = source.n_features
+            self.__dict__.pop("feature_names_in_", None)
+        elif source.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return source
+
+    def _open_new(self, X: Any, component: str | None, storage_options: dict[str, Any] | None) -> Source:
+        check_is_fitted(self)
+        return self._open(X, component, storage_options, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Lazy labels live in this process's scratch: a copy elsewhere computes them again from the source.
+        state = dict(super().__getstate__())
+        if isinstance(state.get("_labels"), LabelFile):
+            state["_labels"] = None
+        if isinstance(state.get("_source"), ArraySource):
+            state["_source"] = ArraySource(np.empty((0, self.n_features_in_)))
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.nan == "drop"
+        return tags
+
+
+class FuzzyMixin:
+    """Memberships of fuzzy estimators."""
+
+    fuzzy: ClassVar[bool] = True
+    _model: Model
+    _source: Any
+    _membership: Any
+
+    @property
+    def membership_(self) -> Any:
+        """Memberships (n_rows, n_clusters), rows summing to 1: numpy for data in memory, else lazy."""
+        check_is_fitted(self)
+        if self._source is None:
+            raise AttributeError("Memberships are not saved with a model; call predict_proba on the rows.")
+        if not self._source.lazy:
+            return self._membership
+        return self._memberships(self._source)  # type: ignore[attr-defined]
+
+    def predict_proba(
+        self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the memberships of every row of X, rows summing to 1.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        component, storage_options : as for `fit`
+        """
+        return self._memberships(self._open_new(X, component, storage_options))  # type: ignore[attr-defined]
+
+
+def _compute(lazy: Any) -> NDArray[Any]:
+    with single_threaded():
+        return lazy.compute(scheduler="threads")
+
+
+def _plain(X: Any) -> Any:
+    """Return tables in memory (lists, data frames, objects with __array__) as arrays; leave the rest alone."""
+    module = type(X).__module__.partition(".")[0]
+    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray"}:
+        return X
+    return as_numbers(X)
+
+
+def as_numbers(X: Any) -> NDArray[Any]:
+    """Return a table in memory as a numeric array, with scikit-learn's own messages for what is none."""
+    from scipy.sparse import issparse
+    from sklearn.utils import check_array
+
+    if issparse(X):
+        return check_array(X, accept_sparse=False)  # raises scikit-learn's own message
+    array = np.asarray(X)
+    if array.dtype.kind in "biuf" and array.ndim == 2:
+        return array
+    return check_array(X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1)
+
+
+def _check_missing(source: Source, policy: str) -> None:
+    source.check_missing(policy)  # type: ignore[attr-defined]
+
+
+def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:
+    return eigengap(sample)

@@ -1,0 +1,73 @@
+"""Documentation that all estimators share."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["COMMON_PARAMETERS", "documented"]
+
+COMMON_PARAMETERS = """\
+n_clusters : int or "auto", default 8
+    The number of clusters; ``"auto"`` takes it from the eigengap of a sample.
+kernel : str, Kernel or callable, default "rbf"
+    A name from `daskkcl.kernels`, a kernel, or a function of two tables that returns their kernel matrix.
+gamma : float or {"auto", "scale", "median"}, default "auto"
+    Width of the kernel; ``"auto"`` is ``1 / (2 mean squared distance)`` over a sample.
+kernel_params : dict, optional
+    Further parameters of a named kernel, such as ``{"degree": 5}``.
+map : {"landmarks", "identity"}, optional
+    What rows are turned into; kernel values with the landmarks by default, ``"identity"`` for input space.
+landmarks : {"uniform", "kmeans", "leverage"} or array, default "uniform"
+    How landmarks are drawn, or their rows.
+n_landmarks : int, optional
+    500 by default, fewer if there are fewer rows."""
+
+COMMON_PARAMETERS_AFTER = """\
+memory_limit : str or int, optional
+    The most memory the process may occupy (each worker's, on a cluster), such as ``"512MiB"``.
+dtype : {"float32", "float64"}, optional
+    Precision of blocks; float32 unless the data are float64 and small. Sums are float64 always.
+random_state : int, Generator or None
+    Seed; the same seed gives the same labels whatever the chunks, threads or workers.
+nan : {"raise", "drop"}, default "raise"
+    What to do with rows that have a NaN or infinity; dropped ones are labelled -1.
+missing : {"warn", "raise", "fill"}, default "warn"
+    What to do about absent chunks of a Zarr array.
+scratch : path, optional
+    Folder for temporary files; shared by all workers on a cluster of several machines.
+progress : bool or callable, optional
+    A bar in terminals and notebooks by default; a callable gets ``(stage, done, total, info)``."""
+
+COMMON_ATTRIBUTES = """\
+labels_ : array of shape (n_rows,)
+    Cluster of every row, the largest cluster first, -1 for dropped rows. Lazy for lazy data.
+cluster_sizes_ : ndarray of shape (n_clusters,)
+n_clusters_ : int
+n_iter_ : int
+history_ : list of float
+    What the algorithm watches, round by round.
+objective_ : float
+    What the algorithm minimises, over all rows: squared distances to the centres that won, or J of fuzzy c-means.
+plan_ : Plan
+    Blocks, threads, and the memory they take.
+gamma_ : float or None
+n_clusters_evidence_ : dict
+    The spectrum behind ``n_clusters="auto"``."""
+
+
+def documented(common: str) -> Callable[[type[Any]], type[Any]]:
+    """Fill the common parameters and attributes into a class's docstring."""
+
+    def fill(cls: type[Any]) -> type[Any]:
+        head, *tail = common.split("\n")
+        parameters = "\n".join([head, *tail])
+        text = textwrap.dedent("    " + (cls.__doc__ or ""))
+        text = text.replace("{common}", parameters).replace("{attributes}", COMMON_ATTRIBUTES)
+        # the rest of the common parameters stand behind the algorithm's own
+        text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)
+        cls.__doc__ = text.replace("{{", "{").replace("}}", "}")
+        return cls
+
+    return fill

@@ -1,0 +1,149 @@
+"""Approximate kernel k-means."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ConvergenceWarning
+from ..plan import Stage
+from ..rules.crisp import Nearest
+from ..schedules.checkpoint import Checkpoint
+from ..schedules.lloyd import kernel_k_means, open_dataset
+from ..schedules.setup import Problem, Setup
+from ..schedules.start import check_init, place_centres
+from ..schedules.tasks import Model
+from .base import Fitted, KernelClusterer
+from .common import COMMON_PARAMETERS, documented
+from .validation import check_integer, check_real
+
+__all__ = ["ApproxKernelKMeans"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Settings:
+    init: Any
+    n_init: int
+    max_iter: int
+    tol: float
+
+
+@documented(COMMON_PARAMETERS)
+class ApproxKernelKMeans(KernelClusterer):
+    """Kernel k-means with centres in the span of landmarks, in full passes over any amount of data.
+
+    Every row goes to its nearest centre in feature space, every centre to the mean of its rows; a pass needs the
+    kernel between rows and landmarks only, one block of rows at a time.
+
+    Parameters
+    ----------
+    {common}
+    init : {{"sample", "d2", "random"}} or array, default "sample"
+        ``"sample"`` clusters a uniform sample of the rows first, from `n_init` greedy D² seedings (k-means++ in
+        feature space), and starts from the best; ``"d2"`` starts from the seeds themselves; ``"random"`` from random
+        rows. Or `n_clusters` row numbers, a label for every row, or an (n_clusters, n_features) array of centre rows.
+    n_init : int, default 3
+        Seedings tried on the sample.
+    max_iter : int, default 100
+        The most passes over the data.
+    tol : float, default 1e-4
+        Stop when the squared moves of all centres sum to at most this share of the mean squared distance of a row to
+        its centre. 0 goes on until the centres stand still.
+
+    Attributes
+    ----------
+    {attributes}
+
+    Notes
+    -----
+    The method is that of Chitta, Jin, Havens and Jain, "Approximate kernel k-means: solution to large scale kernel
+    clustering" (KDD 2011, doi:10.1145/2020408.2020558), with the landmarks' kernel matrix eigen-truncated. In place
+    of its n x m^2 product the centres are kept as mean measurements. A cluster that loses all rows starts again at
+    the row farthest from its centre, at most once a cluster.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(0, 2 * np.pi, 400)
+    >>> X = np.c_[np.cos(t), np.sin(t)] * np.repeat([1, 4], 200)[:, None]  # a ring in a ring
+    >>> model = daskkcl.ApproxKernelKMeans(2, gamma=1.0, random_state=0).fit(X)
+    >>> model.cluster_sizes_
+    array([200, 200])
+    """
+
+    algorithm = "akkmeans"
+
+    def __init__(
+        self,
+        n_clusters: int | str = 8,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "auto",
+        kernel_params: dict[str, Any] | None = None,
+        map: Any = None,
+        landmarks: Any = "uniform",
+        n_landmarks: int | None = None,
+        init: Any = None,
+        n_init: int = 3,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        memory_limit: str | int | None = None,
+        dtype: Any = None,
+        random_state: Any = None,
+        nan: str = "raise",
+        missing: str = "warn",
+        scratch: str | None = None,
+        progress: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.kernel_params = kernel_params
+        self.map = map
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.memory_limit = memory_limit
+        self.dtype = dtype
+        self.random_state = random_state
+        self.nan = nan
+        self.missing = missing
+        self.scratch = scratch
+        self.progress = progress
+
+    def _settings(self, problem: Problem) -> _Settings:
+        source = problem.source
+        named = ("sample", "d2", "random")
+        return _Settings(
+            init=check_init(self.init, source.n_rows, source.n_features, problem.n_clusters, named),
+            n_init=check_integer("n_init", self.n_init, 1),
+            max_iter=check_integer("max_iter", self.max_iter, 1),
+            tol=check_real("tol", self.tol, 0, closed=True),
+        )
+
+    def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
+        keep = {
+            "measurements": problem.n_rows * problem.measured_bytes,
+            "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
+        }
+        pilot = problem.sample_rows * (problem.measured_bytes + 8 * problem.c)
+        stage = problem.stage("passes", fixed_bytes=problem.map_bytes + pilot)
+        return [stage], keep, min(settings.max_iter, 10), 0
+
+    def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
+        data = open_dataset(setup, "passes")
+        start = place_centres(setup, settings.init, data, settings.n_init)
+        result = kernel_k_means(setup, data, start.centres, settings.max_iter, settings.tol, checkpoint)
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_iter={settings.max_iter} passes with centres still moving.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        model = Model(setup.reader, result.centres, Nearest())
+        return Fitted(model, result.history, result.n_iter, result.converged, data)

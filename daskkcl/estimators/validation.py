@@ -1,0 +1,118 @@
+"""One place where parameters are checked, before any data are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..blocks.sources import Source
+from ..errors import InvalidInputError, did_you_mean
+from ..kernels import as_kernel
+from ..random import Key
+from ..schedules.setup import Problem
+from ..system import parse_bytes
+
+__all__ = ["check_choice", "check_integer", "check_real", "make_problem"]
+
+_DEFAULT_LANDMARKS = 500
+_SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the choices, else say which there are."""
+    if value in choices and isinstance(value, str):
+        return value
+    near = did_you_mean(str(value), choices)
+    raise InvalidInputError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.{near}")
+
+
+def check_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an integer within bounds, else say what was expected."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        if most is None or value <= most:
+            return int(value)
+        raise InvalidInputError(f"{name}={value} is more than {most}.")
+    raise InvalidInputError(f"{name} must be an integer of at least {least}; got {value!r}.")
+
+
+def check_real(name: str, value: Any, above: float, most: float = math.inf, closed: bool = False) -> float:
+    """Return `value` as a float above (or, if closed, at least at) a bound, else say what was expected."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        if (value > above or (closed and value == above)) and value <= most and math.isfinite(value):
+            return float(value)
+    raise InvalidInputError(f"{name} must be a number {'of at least' if closed else 'above'} {above:g}; got {value!r}.")
+
+
+def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
+    """Check the parameters that all estimators have and put them together."""
+    n = source.n_rows
+    n_clusters = _n_clusters(estimator.n_clusters, n)
+    kernel = as_kernel(estimator.kernel, estimator.gamma, **(estimator.kernel_params or {}))
+    map_name = _map(estimator.map)
+    landmarks, n_landmarks = _landmarks(estimator.landmarks, estimator.n_landmarks, source)
+    check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
+    return Problem(
+        source=source,
+        n_clusters=n_clusters,
+        kernel=kernel,
+        landmarks=landmarks,
+        n_landmarks=n_landmarks,
+        map_name=map_name,
+        dtype=_dtype(estimator.dtype, source),
+        nan=check_choice("nan", estimator.nan, ("raise", "drop")),
+        key=key,
+        memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
+        scratch=None if estimator.scratch is None else str(estimator.scratch),
+    )
+
+
+def _n_clusters(value: Any, n_rows: int) -> int | None:
+    if isinstance(value, str):
+        check_choice("n_clusters", value, ("auto",))
+        return None
+    n_clusters = check_integer("n_clusters", value, 1)
+    if n_clusters > n_rows:
+        raise InvalidInputError(
+            f"n_clusters={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller n_clusters."
+        )
+    return n_clusters
+
+
+def _map(value: Any) -> str:
+    return "landmarks" if value is None else check_choice("map", value, ("landmarks", "identity"))
+
+
+def _landmarks(landmarks: Any, n_landmarks: Any, source: Source) -> tuple[Any, int]:
+    if n_landmarks is not None:
+        check_integer("n_landmarks", n_landmarks, 1)
+    if isinstance(landmarks, str):
+        check_choice("landmarks", landmarks, ("uniform", "kmeans", "leverage"))
+        return landmarks, min(source.n_rows, n_landmarks or _DEFAULT_LANDMARKS)
+    rows = np.asarray(landmarks)
+    if rows.ndim != 2 or rows.shape[1] != source.n_features or len(rows) == 0 or rows.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"landmarks has shape {rows.shape}; pass rows with {source.n_features} features, or 'uniform', 'kmeans' or "
+            "'leverage'."
+        )
+    if not np.isfinite(rows).all():
+        raise InvalidInputError("landmarks contains NaN or infinity.")
+    if n_landmarks is not None and n_landmarks != len(rows):
+        raise InvalidInputError(
+            f"n_landmarks={n_landmarks}, but landmarks has {len(rows)} rows; leave one of them out."
+        )
+    return rows, len(rows)
+
+
+def _dtype(value: Any, source: Source) -> np.dtype[Any]:
+    if value is None:
+        small = source.dtype == np.float64 and source.n_rows <= _SMALL_ROWS
+        return np.dtype(np.float64 if small else np.float32)
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = None
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise InvalidInputError(f"dtype={value!r}: blocks are computed in 'float32' or 'float64'.")
+    return dtype

@@ -1,0 +1,102 @@
+"""What a map is: rows in, measurements out; and the algebra of centres in the span of the measurements.
+
+Centres are kept as weighted mean measurements ``s_c``. With ``g_c = A s_c`` and ``nu_c = g_c . s_c``,
+
+    ||phi(x_i) - m_c||^2 = kappa_i - 2 z_i . g_c + nu_c,
+
+so a block of rows costs one product ``Z G`` and a pass reduces to sums of measurements. A is the pseudo-inverse of
+the landmarks' kernel matrix for kernel measurements, and the identity for explicit features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Centres", "Map", "squared_distances"]
+
+Floats = NDArray[Any]
+
+
+class Map(Protocol):
+    """A map turns a block of rows into measurements ``Z`` (rows, m) and ``kappa`` (rows,)."""
+
+    dtype: np.dtype[Any]
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows it takes."""
+
+    @property
+    def n_measurements(self) -> int:
+        """Columns of the measurements it gives."""
+
+    def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return Z and kappa of a block of rows."""
+
+    def dual(self, means: Floats) -> Floats:
+        """Return ``g_c = A s_c`` for each row ``s_c`` of `means`."""
+
+    def scratch_bytes(self, rows: int) -> int:
+        """Return the temporaries of `measure` on so many rows, beyond the rows and Z."""
+
+
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """Cluster centres: coefficients ``G`` (c, m) and squared norms ``nu`` (c,), with their mean measurements.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (c, m)
+        The centre is ``sum_l G_cl phi(landmark_l)`` (or G itself for explicit features).
+    norms : ndarray of shape (c,)
+        Squared length of each centre.
+    means : ndarray of shape (c, m) or None
+        The mean measurements the coefficients came from.
+    dtype : dtype
+        Blocks are computed in this precision.
+    """
+
+    coefficients: Floats
+    norms: Floats
+    means: Floats | None
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def from_means(cls, means: Floats, map_: Map) -> Centres:
+        """Place centres at the given mean measurements (float64)."""
+        means = np.ascontiguousarray(means, dtype=np.float64)
+        coefficients = map_.dual(means)
+        return cls(coefficients, np.einsum("cm,cm->c", coefficients, means), means, map_.dtype)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of centres."""
+        return len(self.norms)
+
+    @cached_property
+    def gemm(self) -> Floats:
+        """``-2 G^T`` (m, c) in block precision, ready to be multiplied by Z from the left."""
+        return np.ascontiguousarray(-2.0 * self.coefficients.T, dtype=self.dtype)
+
+    def take(self, order: Floats) -> Centres:
+        """Return the centres in another order."""
+        means = None if self.means is None else self.means[order]
+        return Centres(self.coefficients[order], self.norms[order], means, self.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("gemm", None)  # derived: cheaper to make again than to send
+        return state
+
+
+def squared_distances(Z: Floats, kappa: Floats, centres: Centres, out: Floats | None = None) -> Floats:
+    """Return ``kappa_i - 2 z_i . g_c + nu_c`` (rows, c), never below zero."""
+    D = np.matmul(Z, centres.gemm, out=out)
+    D += kappa[:, None]
+    D += centres.norms.astype(D.dtype)
+    return np.maximum(D, 0, out=D)

@@ -1,0 +1,241 @@
+"""The memory promise: what every part costs, and the plan that keeps their sum under the limit.
+
+Pure integer arithmetic. A `Stage` is a piece of work that streams over rows; it declares what it holds for each
+row of a block, for each task whatever its rows, and for the whole run. `make_plan` solves for rows per block and
+threads, decides what to keep between passes, and refuses when nothing fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from .errors import MemoryLimitError
+from .system import format_bytes
+
+__all__ = ["Plan", "Stage", "block_edges", "make_plan", "tile_rows"]
+
+# Tiles: the unit of arithmetic. Their size depends on the problem only, never on chunks, memory or threads, so that
+# every floating-point operation is the same whatever carries it out.
+_TILE_BYTES = 8 * 2**20
+_MAX_TILE, _MIN_TILE = 1024, 32
+# Blocks: the unit of work of a task. Larger ones save overhead, up to where nothing is left to save.
+_BLOCK_BYTES = 16 * 2**20
+# What Python, the allocator and zarr's event loop take beyond what we count.
+_SLACK_BYTES = 24 * 2**20
+_SLACK_SHARE, _SLACK_MOST = 0.06, 256 * 2**20
+
+
+def tile_rows(n_features: int, n_measurements: int, itemsize: int) -> int:
+    """Return the rows of a tile: a power of two, about eight mebibytes of rows and measurements.
+
+    Examples
+    --------
+    >>> tile_rows(784, 1000, 4), tile_rows(784, 4000, 4), tile_rows(2, 50, 4)
+    (1024, 256, 1024)
+    """
+    rows = _TILE_BYTES // max(1, (n_features + n_measurements) * itemsize)
+    return min(_MAX_TILE, max(_MIN_TILE, 1 << max(0, int(rows).bit_length() - 1)))
+
+
+def block_edges(n_rows: int, block_rows: int) -> list[int]:
+    """Return the edges of blocks of `block_rows` rows that cover `n_rows`, the last one short.
+
+    Examples
+    --------
+    >>> block_edges(10, 4)
+    [0, 4, 8, 10]
+    """
+    return [*range(0, n_rows, block_rows), n_rows]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A streaming piece of work and what it holds.
+
+    Parameters
+    ----------
+    name : str
+        What the plan calls it.
+    row_bytes : int
+        Held for each row of a block, in each task in flight.
+    task_bytes : int
+        Held in each task in flight, whatever its rows.
+    fixed_bytes : int
+        Held once while the stage runs.
+    quantum : int
+        Rows come in multiples of this (a tile, a subset, a chunk of the algorithm).
+    unit_rows, unit_bytes : int
+        The rows that the store decodes together and their decoded size; blocks of whole units are read once.
+    lookahead : int
+        Blocks in flight beyond one per thread.
+    """
+
+    name: str
+    row_bytes: int
+    task_bytes: int = 0
+    fixed_bytes: int = 0
+    quantum: int = 1
+    unit_rows: int = 1
+    unit_bytes: int = 0
+    lookahead: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a stage runs: rows per block, threads, and its share of the memory."""
+
+    name: str
+    block_rows: int
+    threads: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows per block, threads, what is kept between passes, and the peak that follows.
+
+    Examples
+    --------
+    >>> stage = Stage("pass", row_bytes=1000, quantum=1024)
+    >>> plan = make_plan([stage], n_rows=10**6, limit_bytes=2**29, base_bytes=2**27, threads=2)
+    >>> plan.layout("pass").block_rows
+    16384
+    >>> plan.peak_bytes < plan.limit_bytes
+    True
+    """
+
+    limit_bytes: int
+    base_bytes: int
+    n_rows: int
+    layouts: tuple[Layout, ...]
+    keep: str = "nothing"
+    kept_bytes: int = 0
+    scratch_bytes: int = 0
+    threads: int = 1
+    notes: tuple[str, ...] = field(default=())
+
+    def layout(self, name: str) -> Layout:
+        """Return how the named stage runs."""
+        return next(layout for layout in self.layouts if layout.name == name)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The projected peak of the process."""
+        return self.base_bytes + self.kept_bytes + max(layout.peak_bytes for layout in self.layouts)
+
+    def __str__(self) -> str:
+        lines = [
+            f"memory limit  {format_bytes(self.limit_bytes):>10}",
+            f"planned peak  {format_bytes(self.peak_bytes):>10}   "
+            f"(process {format_bytes(self.base_bytes)}, kept {self.keep}: {format_bytes(self.kept_bytes)})",
+        ]
+        for layout in self.layouts:
+            n_blocks = math.ceil(self.n_rows / layout.block_rows) if self.n_rows else 0
+            lines.append(
+                f"{layout.name:<13} {format_bytes(layout.peak_bytes):>10}   "
+                f"{n_blocks:,} blocks of {layout.block_rows:,} rows on {layout.threads} thread(s)"
+            )
+        if self.scratch_bytes:
+            lines.append(f"scratch       {format_bytes(self.scratch_bytes):>10}")
+        return "\n".join([*lines, *self.notes])
+
+
+def make_plan(
+    stages: list[Stage],
+    n_rows: int,
+    limit_bytes: int,
+    base_bytes: int,
+    threads: int,
+    keep: dict[str, int] | None = None,
+    spill_bytes: int = 0,
+    scratch_bytes: int = 0,
+) -> Plan:
+    """Fit all stages under the limit, then keep what still fits.
+
+    Parameters
+    ----------
+    stages : list of Stage
+        The work, one stage at a time.
+    keep : dict
+        What could be kept in memory between passes and its bytes, most wanted first.
+    spill_bytes : int
+        What it would cost to spill measurements to scratch; 0 when that is not worth it.
+    scratch_bytes : int
+        Scratch needed anyway.
+    """
+    slack = _SLACK_BYTES + min(_SLACK_MOST, int(_SLACK_SHARE * limit_bytes))
+    free = limit_bytes - base_bytes - slack
+    smallest = [_lay_out(stage, n_rows, 0, 1) for stage in stages]
+    needed = max(layout.peak_bytes for layout in smallest)
+    if needed > free:
+        worst = max(smallest, key=lambda layout: layout.peak_bytes)
+        raise MemoryLimitError(
+            _refusal(stages[smallest.index(worst)], worst, base_bytes + slack, needed, limit_bytes),
+            needed_bytes=base_bytes + slack + needed,
+            allowed_bytes=limit_bytes,
+        )
+    keep_name, kept = "nothing", 0
+    for name, size in (keep or {}).items():
+        # What is kept must leave the stages room to run well, not just to run.
+        comfortable = max(_lay_out(stage, n_rows, free - size, threads).peak_bytes for stage in stages)
+        if size + comfortable <= free:
+            keep_name, kept = name, size
+            break
+    layouts = tuple(_lay_out(stage, n_rows, free - kept, threads) for stage in stages)
+    if keep_name == "nothing" and spill_bytes:
+        keep_name, scratch_bytes = "measurements in scratch", scratch_bytes + spill_bytes
+    return Plan(
+        limit_bytes=limit_bytes,
+        base_bytes=base_bytes + slack,
+        n_rows=n_rows,
+        layouts=layouts,
+        keep=keep_name,
+        kept_bytes=kept,
+        scratch_bytes=scratch_bytes,
+        threads=threads,
+    )
+
+
+def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int) -> Layout:
+    """Return the best layout of a stage within `room_bytes`, or its smallest if nothing fits."""
+
+    def peak(rows: int, threads: int) -> int:
+        in_flight = min(threads + stage.lookahead, max(1, math.ceil(n_rows / rows)))
+        unit = stage.unit_bytes * min(in_flight, max(1, math.ceil(n_rows / max(rows, stage.unit_rows))))
+        return stage.fixed_bytes + in_flight * (rows * stage.row_bytes) + threads * stage.task_bytes + unit
+
+    quantum = max(1, min(stage.quantum, n_rows))
+    wanted = quantum * max(1, _BLOCK_BYTES // max(1, stage.row_bytes * quantum))
+    if stage.unit_rows * stage.row_bytes <= 4 * _BLOCK_BYTES:  # whole chunks of the store, when they are not huge
+        common = math.lcm(quantum, stage.unit_rows)
+        if common <= 4 * wanted:
+            wanted = common * max(1, wanted // common)
+        wanted = max(wanted, math.ceil(min(stage.unit_rows, n_rows) / quantum) * quantum)
+    for some_threads in range(threads, 0, -1):
+        rows = wanted
+        while rows > quantum and peak(rows, some_threads) > room_bytes:
+            rows = max(quantum, rows // 2 // quantum * quantum)
+        if peak(rows, some_threads) <= room_bytes:
+            return Layout(stage.name, rows, some_threads, peak(rows, some_threads))
+    return Layout(stage.name, quantum, 1, peak(quantum, 1))
+
+
+def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int) -> str:
+    parts = {
+        f"{stage.quantum:,} rows at a time": stage.quantum * stage.row_bytes,
+        "chunks of the data, which are decoded whole": stage.unit_bytes,
+        "landmarks, kernel matrix and sample": stage.fixed_bytes,
+        "working arrays": stage.task_bytes,
+    }
+    largest = max(parts, key=lambda part: parts[part])
+    remedy = {
+        "chunks of the data, which are decoded whole": "store the data in smaller chunks",
+        "landmarks, kernel matrix and sample": "use fewer landmarks (n_landmarks)",
+    }.get(largest, "use fewer landmarks, fewer clusters or a smaller subset or chunk size")
+    return (
+        f"The stage '{layout.name}' needs at least {format_bytes(base + needed)}, "
+        f"and memory_limit allows {format_bytes(limit)}. The process itself takes {format_bytes(base)}; "
+        f"the largest part of the rest is {largest} ({format_bytes(parts[largest])}). "
+        f"Raise memory_limit to {format_bytes(1.05 * (base + needed))} or more, or {remedy}."
+    )

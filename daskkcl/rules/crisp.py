@@ -1,0 +1,89 @@
+"""Crisp rules: the nearest centre, and the nearest centre weighted by how often it has won."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FrequencySensitive", "Nearest", "cluster_sums"]
+
+Floats = NDArray[Any]
+_ONE_HOT_CLUSTERS = 64  # above, sorting rows by cluster is cheaper than a product with a one-hot matrix
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Every row belongs to its nearest centre, ties to the lowest number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Nearest().labels(np.array([[1.0, 0.5], [0.2, 0.2]]))
+    array([1, 0])
+    """
+
+    name = "nearest"
+
+    def labels(self, D: Floats) -> NDArray[np.intp]:
+        """Return the winner of each row of squared distances."""
+        return D.argmin(axis=1)
+
+    def take(self, order: Floats) -> Nearest:
+        """Return the rule for renumbered clusters."""
+        return self
+
+
+@dataclass(frozen=True)
+class FrequencySensitive:
+    """Squared distances are multiplied by the share of wins ``f_k``, so that busy centres win less.
+
+    Eq. 2 of the kernel competitive learning paper; all of ``kappa - 2 z.g + nu`` counts, the part outside the
+    landmarks' span too, because it does not cancel once multiplied.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FrequencySensitive((3.0, 1.0)).labels(np.array([[1.0, 2.0]]))
+    array([1])
+    """
+
+    counts: tuple[float, ...]
+    name = "frequency"
+
+    def labels(self, D: Floats) -> NDArray[np.intp]:
+        """Return the winner of each row of squared distances."""
+        counts = np.asarray(self.counts)
+        return (D * (counts / counts.sum()).astype(D.dtype)).argmin(axis=1)
+
+    def take(self, order: Floats) -> FrequencySensitive:
+        """Return the rule for renumbered clusters."""
+        return FrequencySensitive(tuple(self.counts[i] for i in order))
+
+
+def cluster_sums(Z: Floats, labels: NDArray[np.intp], n_clusters: int) -> tuple[Floats, Floats]:
+    """Return the sum of measurements (c, m) and the number of rows (c,) of each cluster.
+
+    Labels outside ``range(n_clusters)`` are nobody's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cluster_sums(np.array([[1.0], [2.0], [4.0]]), np.array([1, 1, 0]), 2)
+    (array([[4.],
+           [3.]]), array([1, 2]))
+    """
+    inside = (labels >= 0) & (labels < n_clusters)
+    counts = np.bincount(labels[inside], minlength=n_clusters)
+    if n_clusters <= _ONE_HOT_CLUSTERS:
+        one_hot = (labels[None, :] == np.arange(n_clusters)[:, None]).astype(Z.dtype)
+        return one_hot @ Z, counts
+    S = np.zeros((n_clusters, Z.shape[1]), dtype=Z.dtype)
+    order = np.argsort(labels[inside], kind="stable")
+    present = np.flatnonzero(counts)
+    starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
+    if len(order):
+        S[present] = np.add.reduceat(Z[inside][order], starts, axis=0)
+    return S, counts

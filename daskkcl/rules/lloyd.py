@@ -1,0 +1,54 @@
+"""Kernel k-means on objects in memory: what full passes do, for a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..maps.base import Centres, Map, squared_distances
+from .crisp import cluster_sums
+from .fuzzy import d2_seeds, distances_from
+
+__all__ = ["LloydRun", "best_lloyd_run", "lloyd"]
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LloydRun:
+    """Centres, the number of objects of each, and the sum of squared distances."""
+
+    centres: Centres
+    counts: Floats
+    objective: float
+
+
+def lloyd(Z: Floats, kappa: Floats, start: Centres, map_: Map, max_iter: int) -> LloydRun:
+    """Alternate nearest centres and means until no object changes sides; an empty cluster keeps its centre."""
+    centres, labels = start, None
+    for _ in range(max_iter + 1):
+        D = squared_distances(Z, kappa, centres)
+        new_labels = D.argmin(axis=1)
+        objective = float(D.min(axis=1).sum(dtype=np.float64))
+        S, counts = cluster_sums(Z, new_labels, centres.n_clusters)
+        if labels is not None and (labels == new_labels).all():
+            break
+        labels = new_labels
+        means = np.where(counts[:, None] > 0, S / np.maximum(counts, 1)[:, None], centres.means)
+        centres = Centres.from_means(means, map_)
+    return LloydRun(centres, counts, objective)
+
+
+def best_lloyd_run(
+    Z: Floats, kappa: Floats, map_: Map, n_clusters: int, max_iter: int, n_init: int, rng: np.random.Generator
+) -> LloydRun:
+    """Run from several greedy D² seedings and keep the one of lowest objective."""
+    weights = np.ones(len(Z))
+    runs = []
+    for _ in range(n_init):
+        seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
+        runs.append(lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter))
+    return min(runs, key=lambda run: run.objective)

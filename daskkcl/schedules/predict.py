@@ -1,0 +1,57 @@
+"""Lazy answers about any rows: labels, memberships and distances as dask arrays."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..blocks.sources import Source
+from ..plan import Layout, block_edges
+from .tasks import Model, distance_block, label_block, membership_block
+
+__all__ = ["block_layout", "lazy_distances", "lazy_labels", "lazy_memberships"]
+
+_BLOCK_BYTES = 16 * 2**20
+
+
+def block_layout(source: Source, model: Model, threads: int) -> Layout:
+    """Return blocks of whole tiles, about sixteen mebibytes of rows."""
+    tile = model.reader.tile_rows
+    row_bytes = max(64, source.n_features * source.dtype.itemsize + 8 * model.centres.n_clusters)
+    return Layout("predict", tile * max(1, _BLOCK_BYTES // (row_bytes * tile)), threads, 0)
+
+
+def _lazy(source: Source, model: Model, function: Any, columns: int | None, dtype: Any) -> Any:
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+
+    edges = block_edges(source.n_rows, block_layout(source, model, 1).block_rows)
+    x = source.blocks(edges)
+    name = f"{function.__name__}-{os.urandom(8).hex()}"
+    shared = f"model-{name}"  # once in the graph, not once a block
+    layer: dict[Any, Any] = {shared: model}
+    for i, start in enumerate(edges[:-1]):
+        key = (name, i) if columns is None else (name, i, 0)
+        layer[key] = (function, (x.name, i, 0), start, shared)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[x])
+    rows = tuple(np.diff(edges).tolist())
+    chunks = (rows,) if columns is None else (rows, (columns,))
+    result = da.Array(graph, name, chunks, dtype=dtype)
+    return result.rechunk({0: source.row_chunks})
+
+
+def lazy_labels(source: Source, model: Model) -> Any:
+    """Return the label of every row."""
+    return _lazy(source, model, label_block, None, np.int32)
+
+
+def lazy_memberships(source: Source, model: Model) -> Any:
+    """Return the memberships of every row."""
+    return _lazy(source, model, membership_block, model.centres.n_clusters, model.reader.map_.dtype)
+
+
+def lazy_distances(source: Source, model: Model) -> Any:
+    """Return the distance of every row to every centre."""
+    return _lazy(source, model, distance_block, model.centres.n_clusters, model.reader.map_.dtype)

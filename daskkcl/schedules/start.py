@@ -1,0 +1,110 @@
+"""Where centres begin: from the sample, from given rows, labels or centre rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, did_you_mean
+from ..maps.base import Centres
+from ..rules.crisp import cluster_sums
+from ..rules.fuzzy import d2_seeds, distances_from
+from ..rules.lloyd import best_lloyd_run
+from .data import Dataset, gather
+from .passes import label_sums
+from .setup import Setup
+
+__all__ = ["Start", "check_init", "place_centres", "start_rows"]
+
+NAMED = ("sample", "d2", "random", "random-labels")
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Initial centres and the number of rows that stand behind each."""
+
+    centres: Centres
+    counts: NDArray[Any]
+
+
+def check_init(init: Any, n_rows: int, n_features: int, n_clusters: int | None, named: tuple[str, ...]) -> Any:
+    """Return `init` as a name, row numbers (c,), labels (n,) or centre rows (c, d), or say what is wrong with it."""
+    if init is None:
+        return named[0]
+    if isinstance(init, str):
+        if init in named:
+            return init
+        raise InvalidInputError(
+            f"init={init!r} is not known here; use {', '.join(map(repr, named))}, row numbers, a label for every row, "
+            f"or centre rows.{did_you_mean(init, named)}"
+        )
+    array = np.asarray(init)
+    if n_clusters is None:
+        raise InvalidInputError("init= with rows, labels or centres needs n_clusters as a number.")
+    if array.ndim == 2:
+        if array.shape != (n_clusters, n_features) or array.dtype.kind not in "fiub":
+            raise InvalidInputError(
+                f"init has shape {array.shape}; centre rows must be n_clusters x n_features = "
+                f"{n_clusters} x {n_features} numbers."
+            )
+        if not np.isfinite(array).all():
+            raise InvalidInputError("init contains NaN or infinity.")
+        return array
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) not in (n_clusters, n_rows):
+        raise InvalidInputError(
+            f"init of shape {array.shape} and dtype {array.dtype} is neither {n_clusters} row numbers, nor {n_rows} "
+            f"labels, nor a {n_clusters} x {n_features} array of centre rows."
+        )
+    high = n_rows if len(array) == n_clusters else n_clusters
+    low = 0 if len(array) == n_clusters else -1
+    if array.min(initial=0) < low or array.max(initial=0) >= high:
+        what = "row numbers" if len(array) == n_clusters else "labels"
+        raise InvalidInputError(f"init holds {what} outside {low} to {high - 1}.")
+    return array.astype(np.int64)
+
+
+def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:
+    """Return the rows that `init` names or holds, or None when it is a name or labels."""
+    if isinstance(init, str):
+        return None
+    if init.ndim == 2:
+        return init
+    if len(init) == setup.n_clusters:
+        return gather(setup.engine, setup.source, init, setup.layout("sampling"))
+    return None
+
+
+def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) -> Start:
+    """Return initial centres as `init` says.
+
+    ``"sample"`` runs kernel k-means on the sample from `n_init` greedy D² seedings; ``"d2"`` takes the seeds only;
+    ``"random"`` takes random rows; ``"random-labels"`` gives the rows of the sample random labels.
+    """
+    c, map_ = setup.n_clusters, setup.map_
+    ones = np.ones(c)
+    rows = start_rows(setup, init)
+    if rows is not None:
+        return Start(Centres.from_means(map_.measure(rows)[0], map_), ones)
+    if not isinstance(init, str):
+        data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
+        centres, counts = label_sums(data, setup.reader, init, c)
+        if (counts == 0).any():
+            raise InvalidInputError(f"init gives no row the label {int(np.flatnonzero(counts == 0)[0])}.")
+        return Start(centres, counts)
+    if init == "random":
+        return Start(Centres.from_means(map_.measure(setup.sample[:c])[0], map_), ones)
+    Z, kappa = setup.measure_sample()
+    rng = setup.problem.key.child("init").generator()
+    if init == "random-labels":
+        # every cluster gets a row at least
+        labels = np.concatenate([np.arange(c), rng.integers(0, c, len(Z) - c)])[rng.permutation(len(Z))]
+        S, counts = cluster_sums(Z, labels, c)
+        return Start(Centres.from_means(S / counts[:, None], map_), counts.astype(float))
+    if init == "d2":
+        seeds = d2_seeds(distances_from(Z, kappa, map_), np.ones(len(Z)), c, rng)
+        return Start(Centres.from_means(Z[seeds], map_), ones)
+    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng)
+    return Start(run.centres, np.maximum(run.counts, 1).astype(float))

@@ -1,0 +1,318 @@
+"""What runs inside tasks: from a block of rows to measurement tiles, sums and labels. Pure functions of blocks.
+
+Arithmetic goes tile by tile on a fixed grid of global row numbers, so every floating-point operation is the same
+whatever block, chunk, thread or worker a row comes with.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks.scratch import read_array, write_array
+from ..errors import InvalidInputError
+from ..maps.base import Centres, Map, squared_distances
+from ..rules.crisp import cluster_sums
+from ..rules.fuzzy import Fuzzy
+from ..rules.sums import ExactSum
+from ..system import single_threaded
+
+__all__ = [
+    "BadRowError",
+    "Measured",
+    "Model",
+    "Reader",
+    "Sums",
+    "Tile",
+    "first_bad_row",
+    "label_block",
+    "measure_block",
+    "spill_block",
+    "sum_block",
+    "tiles",
+]
+
+Floats = NDArray[Any]
+
+
+class BadRowError(InvalidInputError):
+    """A row has a NaN or an infinity. Carries some such row, not yet the first."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(
+            f"Input X contains NaN or infinity, in row {row:,}. nan='drop' leaves such rows out and labels them -1."
+        )
+        self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.row,)
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """How rows become measurements.
+
+    Parameters
+    ----------
+    map_ : Map
+    tile_rows : int
+        Rows of a tile; blocks begin at multiples of it.
+    nan : {"raise", "drop"}
+    """
+
+    map_: Map
+    tile_rows: int
+    nan: str = "raise"
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Measurements of some rows; `valid` is None when all rows are, else a mask."""
+
+    start: int
+    Z: Floats
+    kappa: Floats
+    valid: NDArray[np.bool_] | None
+
+    @property
+    def n_valid(self) -> int:
+        """Rows that take part."""
+        return len(self.Z) if self.valid is None else int(self.valid.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A block of measurements, in memory or in a scratch file."""
+
+    kappa: Floats
+    valid: NDArray[np.bool_] | None
+    n_measurements: int
+    Z: Floats | None = None
+    path: str = ""
+
+    def tile_Z(self, first: int, last: int, out: Floats) -> Floats:
+        """Return the measurements of some rows of the block."""
+        if self.Z is not None:
+            return self.Z[first:last]
+        offset = first * self.n_measurements * out.dtype.itemsize
+        return read_array(self.path, out.dtype, (last - first, self.n_measurements), offset, out[: last - first])
+
+
+def bad_rows(rows: Floats) -> NDArray[np.bool_] | None:
+    """Return a mask of rows with a NaN or infinity, or None when there is none."""
+    if rows.dtype.kind != "f" or rows.size == 0:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One sum a row is a cheap screen: NaN and infinity survive it. Only a row that fails it is looked at.
+        suspect = ~np.isfinite(rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize < 4 else None))
+    if not suspect.any():
+        return None
+    suspect[suspect] = ~np.isfinite(rows[suspect]).all(axis=1)
+    return suspect if suspect.any() else None
+
+
+def first_bad_row(rows: Floats, start: int) -> tuple[int, int] | None:
+    """Return global row and column of the first NaN or infinity of a block."""
+    bad = bad_rows(rows)
+    if bad is None:
+        return None
+    row = int(np.flatnonzero(bad)[0])
+    return start + row, int(np.flatnonzero(~np.isfinite(rows[row]))[0])
+
+
+def tiles(block: Floats | Measured, start: int, reader: Reader) -> Iterator[Tile]:
+    """Walk through a block tile by tile. A tile's arrays are only good until the next one."""
+    n = len(block.kappa) if isinstance(block, Measured) else len(block)
+    step, map_ = reader.tile_rows, reader.map_
+    buffer = np.empty((min(step, n), map_.n_measurements), dtype=map_.dtype)
+    for first in range(0, n, step):
+        last = min(n, first + step)
+        if isinstance(block, Measured):
+            valid = None if block.valid is None else block.valid[first:last]
+            Z, kappa = block.tile_Z(first, last, buffer), block.kappa[first:last]
+        else:
+            Z, kappa, valid = _measure(block[first:last], start + first, reader, buffer[: last - first])
+        yield Tile(start + first, Z, kappa, valid)
+
+
+def _measure(rows: Floats, start: int, reader: Reader, out: Floats) -> tuple[Floats, Floats, Any]:
+    bad = bad_rows(rows)
+    if bad is None:
+        return *reader.map_.measure(rows, out), None
+    if reader.nan == "raise":
+        raise BadRowError(start + int(np.flatnonzero(bad)[0]))
+    Z, kappa = reader.map_.measure(np.where(bad[:, None], np.zeros((), rows.dtype), rows), out)
+    return Z, kappa, ~bad
+
+
+def task(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Hold BLAS to one thread while the function runs, wherever it runs."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with single_threaded():
+            return function(*args, **kwargs)
+
+    return run
+
+
+@task
+def measure_block(rows: Floats, start: int, reader: Reader, after: Any = None) -> Measured:
+    """Measure a whole block. `after` is something to wait for: it bounds how far measuring runs ahead."""
+    n, map_ = len(rows), reader.map_
+    Z = np.empty((n, map_.n_measurements), dtype=map_.dtype)
+    kappa = np.empty(n, dtype=map_.dtype)
+    valid = None
+    for first in range(0, n, reader.tile_rows):
+        last = min(n, first + reader.tile_rows)
+        _, kappa[first:last], ok = _measure(rows[first:last], start + first, reader, Z[first:last])
+        if ok is not None:
+            valid = np.ones(n, dtype=bool) if valid is None else valid
+            valid[first:last] = ok
+    return Measured(kappa, valid, map_.n_measurements, Z)
+
+
+@task
+def spill_block(rows: Floats, start: int, reader: Reader, path: str) -> Measured:
+    """Measure a block and leave the measurements in a scratch file."""
+    block = measure_block(rows, start, reader)
+    write_array(path, block.Z)  # type: ignore[arg-type]
+    return Measured(block.kappa, block.valid, block.n_measurements, path=path)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What a full pass adds up: weighted sums of measurements, masses, the objective.
+
+    `far` holds the rows farthest from their centres (squared distance, row), for clusters that end up empty.
+    """
+
+    S: ExactSum  # (c, m)
+    mass: ExactSum  # (c,)
+    objective: ExactSum
+    n_rows: int
+    far: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+
+    @staticmethod
+    def combine(parts: list[Sums]) -> Sums:
+        """Add up sums, in order."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = Sums(
+                total.S + part.S,
+                total.mass + part.mass,
+                total.objective + part.objective,
+                total.n_rows + part.n_rows,
+                _farthest(np.concatenate([total.far, part.far])),
+            )
+        return total
+
+
+_MAX_FAR = 32
+
+
+def _farthest(far: NDArray[np.float64]) -> NDArray[np.float64]:
+    return far[np.lexsort((far[:, 1], -far[:, 0]))][:_MAX_FAR]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What labels a row: a reader, centres and a rule."""
+
+    reader: Reader
+    centres: Centres
+    rule: Any
+
+    def distances(self, tile: Tile) -> Floats:
+        """Return squared distances of a tile's rows to the centres."""
+        return squared_distances(tile.Z, tile.kappa, self.centres)
+
+    def scale(self, tile: Tile) -> Floats:
+        """Return the sum of squared lengths that distances are measured against."""
+        return tile.kappa[:, None] + self.centres.norms.astype(tile.kappa.dtype)
+
+    def take(self, order: Any) -> Model:
+        """Return the model with renumbered clusters."""
+        return Model(self.reader, self.centres.take(order), self.rule.take(order))
+
+
+@task
+def sum_block(block: Floats | Measured, start: int, model: Model) -> Sums:
+    """Return the sums of one step of alternating optimisation over a block: ``S = sum u z``, masses and J."""
+    c, m = model.centres.n_clusters, model.reader.map_.n_measurements
+    S, mass, objective = ExactSum.zeros((c, m)), ExactSum.zeros((c,)), ExactSum.zeros(())
+    n_rows, far = 0, [np.empty((0, 2))]
+    for tile in tiles(block, start, model.reader):
+        D = model.distances(tile)
+        if isinstance(model.rule, Fuzzy):
+            W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
+            if tile.valid is not None:
+                W[~tile.valid] = 0
+            S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
+            objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
+        else:
+            labels = model.rule.labels(D)
+            nearest = np.take_along_axis(D, labels[:, None], axis=1)[:, 0].astype(np.float64)
+            if tile.valid is not None:
+                labels[~tile.valid] = -1
+                nearest[~tile.valid] = 0
+            tile_S, counts = cluster_sums(tile.Z, labels, c)
+            S, mass, objective = S + tile_S, mass + counts, objective + nearest.sum()
+            row = int(nearest.argmax())
+            far.append(np.array([[nearest[row], tile.start + row]]))
+        n_rows += tile.n_valid
+    return Sums(S, mass, objective, n_rows, _farthest(np.concatenate(far)))
+
+
+@task
+def label_block(block: Floats | Measured, start: int, model: Model, with_objective: bool = False) -> Any:
+    """Return the label of every row of a block, -1 for dropped rows (and the objective, when asked for)."""
+    out = np.empty(len(block.kappa) if isinstance(block, Measured) else len(block), dtype=np.int32)
+    objective = ExactSum.zeros(())
+    for tile in tiles(block, start, model.reader):
+        D = model.distances(tile)
+        labels = model.rule.labels(D)
+        if tile.valid is not None:
+            labels[~tile.valid] = -1
+        out[tile.start - start :][: len(labels)] = labels
+        if with_objective:
+            objective = objective + _objective(D, labels, tile, model)
+    return (out, objective) if with_objective else out
+
+
+def _objective(D: Floats, labels: Any, tile: Tile, model: Model) -> float:
+    """Return the tile's share of what the algorithm minimises: distances to the winners, or ``sum u^m d``."""
+    if isinstance(model.rule, Fuzzy):
+        D = D * model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
+        return float(D[labels >= 0].sum(dtype=np.float64))
+    nearest = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
+    return float(nearest[labels >= 0].sum(dtype=np.float64))
+
+
+@task
+def membership_block(block: Floats, start: int, model: Model) -> Floats:
+    """Return the memberships of every row of a block (rows, c); NaN for dropped rows."""
+    out = np.empty((len(block), model.centres.n_clusters), dtype=model.reader.map_.dtype)
+    for tile in tiles(block, start, model.reader):
+        U = model.rule.memberships(model.distances(tile), model.scale(tile))
+        if tile.valid is not None:
+            U[~tile.valid] = np.nan
+        out[tile.start - start :][: len(U)] = U
+    return out
+
+
+@task
+def distance_block(block: Floats, start: int, model: Model) -> Floats:
+    """Return the distance of every row of a block to every centre (rows, c); NaN for dropped rows."""
+    out = np.empty((len(block), model.centres.n_clusters), dtype=model.reader.map_.dtype)
+    for tile in tiles(block, start, model.reader):
+        D = np.sqrt(model.distances(tile))
+        if tile.valid is not None:
+            D[~tile.valid] = np.nan
+        out[tile.start - start :][: len(D)] = D
+    return out

@@ -1,0 +1,144 @@
+"""What the machine offers and what the process uses: memory, cores, and the threads of BLAS."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import InvalidInputError
+
+__all__ = [
+    "available_bytes",
+    "cpu_count",
+    "format_bytes",
+    "parse_bytes",
+    "peak_bytes",
+    "resident_bytes",
+    "single_threaded",
+]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def parse_bytes(size: str | int | float) -> int:
+    """Read a size such as ``"512MiB"``, ``"2 GB"`` or a number of bytes.
+
+    Examples
+    --------
+    >>> parse_bytes("512MiB"), parse_bytes("1.5 GB"), parse_bytes(1024)
+    (536870912, 1500000000, 1024)
+    """
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", size.lower())
+        if match and match[2] in _UNITS:
+            with contextlib.suppress(ValueError):
+                return int(float(match[1]) * _UNITS[match[2]])
+    elif isinstance(size, (int, float)) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    raise InvalidInputError(f"{size!r} is not a memory size; write for example '512MiB', '2GB' or a number of bytes.")
+
+
+def format_bytes(n: int | float) -> str:
+    """Write a number of bytes for people.
+
+    Examples
+    --------
+    >>> format_bytes(536870912), format_bytes(1500)
+    ('512.0 MiB', '1.5 KiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n) < 1024:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
+
+
+def _status_bytes(field: str) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def resident_bytes() -> int:
+    """Return the memory this process occupies now."""
+    import psutil
+
+    return _status_bytes("VmRSS:") or psutil.Process().memory_info().rss
+
+
+def peak_bytes() -> int:
+    """Return the most memory this process ever occupied (VmHWM on Linux)."""
+    import resource
+    import sys
+
+    # ru_maxrss survives exec: a child starts with its parent's peak, so prefer VmHWM.
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _status_bytes("VmHWM:") or (used if sys.platform == "darwin" else used * 1024)
+
+
+def available_bytes() -> int:
+    """Return what is free on the machine, or in this process's control group if that is less."""
+    import psutil
+
+    free = [psutil.virtual_memory().available]
+    for limit, usage in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            free.append(max(0, int(Path(limit).read_text()) - int(Path(usage).read_text())))
+    return min(free)
+
+
+def cpu_count() -> int:
+    """Return the number of threads to use: dask's ``num_workers`` setting, or the cores we may run on."""
+    import dask
+
+    configured = dask.config.get("num_workers", None)
+    if configured:
+        return max(1, int(configured))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _BlasCap:
+    """Hold BLAS to one thread while anybody asks for it.
+
+    The limit is process-wide, and tasks of several dask threads overlap: the first to enter sets it, the last
+    to leave restores it. One thread per task, because dask already runs a task on every core, and because sums
+    must not depend on how BLAS would have divided them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limiter: Any = None
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._holders == 0:
+                import numpy as np  # noqa: F401  (its BLAS must be loaded to be capped)
+                import scipy.linalg  # noqa: F401
+                from threadpoolctl import threadpool_limits
+
+                self._limiter = threadpool_limits(limits=1)
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                if self._holders == 0:
+                    self._limiter.restore_original_limits()
+                    self._limiter = None
+
+
+single_threaded = _BlasCap()
