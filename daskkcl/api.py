@@ -128,22 +128,22 @@ def fit(
     kernel_params = {
         name: algorithm_parameters.pop(name) for name in _KERNEL_PARAMETERS if name in algorithm_parameters
     }
-    common = dict(
-        n_clusters=n_clusters,
-        kernel=kernel,
-        gamma=gamma,
-        map=map,
-        landmarks=landmarks,
-        n_landmarks=n_landmarks,
-        init=init,
-        memory_limit=memory_limit,
-        dtype=dtype,
-        random_state=random_state,
-        nan=nan,
-        missing=missing,
-        scratch=scratch,
-        progress=progress,
-    )
+    common = {
+        "n_clusters": n_clusters,
+        "kernel": kernel,
+        "gamma": gamma,
+        "map": map,
+        "landmarks": landmarks,
+        "n_landmarks": n_landmarks,
+        "init": init,
+        "memory_limit": memory_limit,
+        "dtype": dtype,
+        "random_state": random_state,
+        "nan": nan,
+        "missing": missing,
+        "scratch": scratch,
+        "progress": progress,
+    }
     if kernel_params:
         common["kernel_params"] = {**(algorithm_parameters.pop("kernel_params", None) or {}), **kernel_params}
     own = set(cls._get_param_names())

@@ -21,9 +21,12 @@ _TILE_BYTES = 8 * 2**20
 _MAX_TILE, _MIN_TILE = 1024, 32
 # Blocks: the unit of work of a task. Larger ones save overhead, up to where nothing is left to save.
 _BLOCK_BYTES = 16 * 2**20
-# What Python, the allocator and zarr's event loop take beyond what we count.
+_BLOCKS_PER_THREAD = 8  # at least, so that threads end a pass together
+# What Python, BLAS and zarr's event loop take beyond what we count.
 _SLACK_BYTES = 24 * 2**20
-_SLACK_SHARE, _SLACK_MOST = 0.06, 256 * 2**20
+_SLACK_SHARE, _SLACK_MOST = 0.04, 256 * 2**20
+# The C library keeps freed memory in one arena a thread; what tasks hold for a moment is held again by others.
+_ARENA_FACTOR = 1.75
 
 
 def tile_rows(n_features: int, n_measurements: int, itemsize: int) -> int:
@@ -69,6 +72,8 @@ class Stage:
         The rows that the store decodes together and their decoded size; blocks of whole units are read once.
     lookahead : int
         Blocks in flight beyond one per thread.
+    block_bytes : int
+        What a block should hold when there is room.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Stage:
     unit_rows: int = 1
     unit_bytes: int = 0
     lookahead: int = 1
+    block_bytes: int = _BLOCK_BYTES
 
 
 @dataclass(frozen=True)
@@ -203,11 +209,13 @@ def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int) -> Layout
     def peak(rows: int, threads: int) -> int:
         in_flight = min(threads + stage.lookahead, max(1, math.ceil(n_rows / rows)))
         unit = stage.unit_bytes * min(in_flight, max(1, math.ceil(n_rows / max(rows, stage.unit_rows))))
-        return stage.fixed_bytes + in_flight * (rows * stage.row_bytes) + threads * stage.task_bytes + unit
+        passing = in_flight * (min(rows, n_rows) * stage.row_bytes) + threads * stage.task_bytes + unit
+        return stage.fixed_bytes + int(_ARENA_FACTOR * passing)
 
     quantum = max(1, min(stage.quantum, n_rows))
-    wanted = quantum * max(1, _BLOCK_BYTES // max(1, stage.row_bytes * quantum))
-    if stage.unit_rows * stage.row_bytes <= 4 * _BLOCK_BYTES:  # whole chunks of the store, when they are not huge
+    target = min(stage.block_bytes // max(1, stage.row_bytes), math.ceil(n_rows / (_BLOCKS_PER_THREAD * threads)))
+    wanted = quantum * max(1, target // quantum)
+    if stage.unit_rows * stage.row_bytes <= 4 * stage.block_bytes:  # whole chunks of the store, when they are not huge
         common = math.lcm(quantum, stage.unit_rows)
         if common <= 4 * wanted:
             wanted = common * max(1, wanted // common)

@@ -76,7 +76,7 @@ class Key:
 
     def uniform(self, counters: ArrayLike) -> NDArray[np.float64]:
         """Return a uniform number in [0, 1) for every counter."""
-        return (self.hashes(counters) >> np.uint64(11)) * 2.0**-53
+        return (self.hashes(counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, counters: ArrayLike, high: int) -> NDArray[np.int64]:
         """Return an integer in [0, high) for every counter."""

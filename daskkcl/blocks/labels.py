@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -89,9 +90,7 @@ class LabelFile:
 
         edges = np.concatenate([[0], np.cumsum(chunks)]).tolist()
         name = f"labels-{os.urandom(8).hex()}"
-        graph = {
-            (name, i): (read_labels, self, a, b) for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
-        }
+        graph = {(name, i): (read_labels, self, a, b) for i, (a, b) in enumerate(itertools.pairwise(edges))}
         return da.Array(graph, name, (tuple(chunks),), dtype=np.int32)
 
 

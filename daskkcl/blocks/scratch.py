@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from io import FileIO
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import StorageError
 from ..system import format_bytes
 
-__all__ = ["Scratch", "read_array", "write_array"]
+__all__ = ["Scratch", "open_scratch", "read_array", "read_from", "write_array"]
 
 
 class Scratch:
@@ -90,22 +91,34 @@ def read_array(
     path: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0, out: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Read an array from a file, all of it or an error that names the file."""
-    array = np.empty(shape, dtype=dtype) if out is None else out
+    with open_scratch(path) as file:
+        return read_from(file, dtype, shape, offset, out)
+
+
+def open_scratch(path: str) -> FileIO:
+    """Open a scratch file for reading, unbuffered: no second copy, and no mapped pages to count against the limit."""
     try:
-        # unbuffered readinto: no second copy, and no mapped pages to count against the limit
-        with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            view = memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b"")
-            done = 0
-            while done < array.nbytes:
-                count = file.readinto(view[done:])
-                if not count:
-                    break
-                done += count
+        return open(path, "rb", buffering=0)
     except OSError as error:
-        raise StorageError(
-            f"Scratch file {path!r} cannot be read: {error}. It must stay while the run lasts."
-        ) from error
-    if done < array.nbytes:
-        raise StorageError(f"Scratch file {path!r} is short: {done:,} of {array.nbytes:,} bytes at {offset:,}.")
+        raise StorageError(f"Scratch file {path!r} is gone: {error}. It must stay while the run lasts.") from error
+
+
+def read_from(
+    file: FileIO, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Read an array from an open file."""
+    array = np.empty(shape, dtype=dtype) if out is None else out
+    if array.size == 0:
+        return array
+    view, done = array.reshape(-1).view(np.uint8).data, 0
+    try:
+        while done < array.nbytes:
+            count = os.preadv(file.fileno(), [view[done:]], offset + done)
+            if count == 0:
+                raise StorageError(f"Scratch file {file.name!r} is short: {done:,} of {array.nbytes:,} bytes.")
+            done += count
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"Scratch file {file.name!r} cannot be read: {error}.") from error
     return array

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ..errors import StorageError
 from ..random import Key
-from .scratch import Scratch, read_array, write_array
+from .scratch import Scratch, open_scratch, read_from, write_array
 
-__all__ = ["Shuffled", "run_bytes", "write_run"]
+__all__ = ["Shuffled", "bucket_bytes", "run_bytes", "write_run"]
+
+_INDEX = np.dtype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +64,13 @@ class Shuffled:
         seen = 0
         table_bytes, row_bytes = 8 * (self.n_buckets + 1), self.n_features * self.dtype.itemsize
         for run, (start, stop) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
-            path = self.run_path(run)
-            a, b = (int(i) for i in read_array(path, np.dtype(np.int64), (2,), 8 * bucket))
-            if a == b:
-                continue
-            places = read_array(path, np.dtype(np.int64), (b - a,), table_bytes + 8 * a)
-            offset = table_bytes + 8 * (stop - start) + row_bytes * a
-            out[places - first] = read_array(path, self.dtype, (b - a, self.n_features), offset)
+            with open_scratch(self.run_path(run)) as file:
+                a, b = (int(i) for i in read_from(file, _INDEX, (2,), 8 * bucket))
+                if a == b:
+                    continue
+                places = read_from(file, _INDEX, (b - a,), table_bytes + 8 * a)
+                offset = table_bytes + 8 * (stop - start) + row_bytes * a
+                out[places - first] = read_from(file, self.dtype, (b - a, self.n_features), offset)
             seen += b - a
         if seen != size:
             raise StorageError(f"Bucket {bucket} of the shuffle has {seen:,} of {size:,} rows: scratch was changed.")
@@ -88,3 +90,17 @@ def write_run(rows: NDArray[Any], run: int, shuffled: Shuffled) -> int:
 def run_bytes(n_rows: int, n_features: int, itemsize: int) -> int:
     """Return the scratch that a shuffle takes."""
     return n_rows * (8 + n_features * itemsize)
+
+
+def bucket_bytes(n_rows: int, row_bytes: int, limit_bytes: int) -> int:
+    """Return a good size for runs and buckets: pieces of some 32 KiB, without taking much of the limit.
+
+    A piece is what one run has of one bucket: ``runs x buckets`` pieces cover all rows.
+
+    Examples
+    --------
+    >>> bucket_bytes(4_000_000, 256, 2**29) // 2**20, bucket_bytes(400_000_000, 256, 2**34) // 2**20
+    (8, 55)
+    """
+    balanced = int((n_rows * row_bytes * 2**15) ** 0.5)
+    return max(2**20, min(max(8 * 2**20, balanced), limit_bytes // 32))

@@ -6,6 +6,7 @@ wants. It computes nothing itself.
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from dataclasses import dataclass
@@ -25,10 +26,21 @@ _READ_BYTES = 4 * 2**20  # decoded together in one call to zarr: bounds its temp
 class Source(Protocol):
     """What the schedules need to know of the data."""
 
-    n_rows: int
-    n_features: int
-    dtype: np.dtype[Any]
-    lazy: bool
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As stored."""
+
+    @property
+    def lazy(self) -> bool:
+        """Whether answers about the rows should be lazy too."""
 
     @property
     def unit_rows(self) -> int:
@@ -44,6 +56,9 @@ class Source(Protocol):
 
     def blocks(self, edges: list[int]) -> Any:
         """Return a dask array of the rows ``edges[0]`` to ``edges[-1]``, chunked at the edges."""
+
+    def check_missing(self, policy: str) -> None:
+        """Act on absent chunks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +116,7 @@ class ZarrSource:
         slabs = sorted({start, stop, *(min(stop, -(-edge // unit) * unit) for edge in edges[1:-1])})
         slabs = _spread(slabs, max(np.diff(edges, prepend=edges[0]).max(initial=1), unit))
         name = f"read-{os.urandom(8).hex()}"
-        graph = {
-            (name, i, 0): (read_rows, self.array, a, b)
-            for i, (a, b) in enumerate(zip(slabs[:-1], slabs[1:], strict=True))
-        }
+        graph = {(name, i, 0): (read_rows, self.array, a, b) for i, (a, b) in enumerate(itertools.pairwise(slabs))}
         chunks = (tuple(np.diff(slabs).tolist()), (self.n_features,))
         x = da.Array(graph, name, chunks, dtype=self.dtype)
         return _cut(x, edges)
@@ -213,7 +225,7 @@ class ArraySource:
         # The blocks are put into the graph as views, one a task: nothing is copied on threads, and a worker
         # elsewhere is sent its own rows only.
         name = f"rows-{os.urandom(8).hex()}"
-        graph = {(name, i, 0): self.array[a:b] for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))}
+        graph = {(name, i, 0): self.array[a:b] for i, (a, b) in enumerate(itertools.pairwise(edges))}
         return da.Array(graph, name, (tuple(np.diff(edges).tolist()), (self.n_features,)), dtype=self.dtype)
 
     def check_missing(self, policy: str) -> None:

@@ -115,7 +115,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             problem = make_problem(self, source, key)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings)
-            _check_missing(source, self.missing)
+            source.check_missing(self.missing)
             try:
                 setup = prepare(problem, engine, plan, _find_n_clusters)
                 fitted = self._run(setup, settings, self._checkpoint(checkpoint, setup))
@@ -370,10 +370,6 @@ def as_numbers(X: Any) -> NDArray[Any]:
     if array.dtype.kind in "biuf" and array.ndim == 2:
         return array
     return check_array(X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1)
-
-
-def _check_missing(source: Source, policy: str) -> None:
-    source.check_missing(policy)  # type: ignore[attr-defined]
 
 
 def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..blocks.shuffle import run_bytes
+from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..blocks.sources import ArraySource
 from ..plan import Stage
 from ..rules.competitive import Rates, Winners
@@ -31,10 +31,17 @@ class _Settings:
 
 def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> tuple[list[Stage], int]:
     """Return the stages that meet rows in random order, and the scratch an external shuffle takes."""
-    subsets = problem.stage("subsets", quantum=subset_rows, lookahead=2, unit_rows=1, unit_bytes=0, **subset_costs)
+    subsets = problem.stage(
+        "subsets", **{"quantum": subset_rows, "lookahead": 2, "unit_rows": 1, "unit_bytes": 0, **subset_costs}
+    )
     if isinstance(problem.source, ArraySource):
         return [subsets], 0
-    shuffling = problem.stage("shuffling", row_bytes=3 * problem.row_bytes + 48, task_bytes=0)
+    bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)
+    shuffling = problem.stage(
+        "shuffling", row_bytes=3 * problem.row_bytes + 48, task_bytes=0, block_bytes=max(2**24, 3 * bucket)
+    )
+    # two buckets in turn, and the pieces of the one being read
+    subsets = replace(subsets, fixed_bytes=subsets.fixed_bytes + 3 * bucket)
     scratch = run_bytes(problem.n_rows, problem.source.n_features, problem.source.dtype.itemsize)
     return [shuffling, subsets], scratch
 

@@ -63,7 +63,7 @@ def save_model(estimator: Any, path: str, overwrite: bool) -> None:
         "version": __version__,
         "algorithm": estimator.algorithm,
         "parameters": _plain_parameters(estimator),
-        "map": map_.name,  # type: ignore[attr-defined]
+        "map": map_.name,
         "kernel": map_.kernel.to_dict() if isinstance(map_, LandmarkMap) else None,
         "dtype": str(map_.dtype),
         "tile_rows": model.reader.tile_rows,
@@ -109,7 +109,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         raise InvalidInputError(f"There is no model at {path!r}.")
     try:
         group = zarr.open_group(path, mode="r", storage_options=storage_options)
-        description = dict(group.attrs)["daskkcl_model"]
+        description: Any = dict(group.attrs)["daskkcl_model"]
     except Exception as error:
         raise InvalidInputError(f"{path!r} is not a saved daskkcl model ({type(error).__name__}).") from error
     check = _Checker(path)

@@ -39,9 +39,9 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None) ->
 
 def check_real(name: str, value: Any, above: float, most: float = math.inf, closed: bool = False) -> float:
     """Return `value` as a float above (or, if closed, at least at) a bound, else say what was expected."""
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        if (value > above or (closed and value == above)) and value <= most and math.isfinite(value):
-            return float(value)
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if number and (value > above or (closed and value == above)) and value <= most and math.isfinite(value):
+        return float(value)
     raise InvalidInputError(f"{name} must be a number {'of at least' if closed else 'above'} {above:g}; got {value!r}.")
 
 

@@ -25,7 +25,13 @@ Floats = NDArray[Any]
 class Map(Protocol):
     """A map turns a block of rows into measurements ``Z`` (rows, m) and ``kappa`` (rows,)."""
 
-    dtype: np.dtype[Any]
+    @property
+    def name(self) -> str:
+        """What it is called in saved models."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the measurements."""
 
     @property
     def n_features(self) -> int:
@@ -63,7 +69,7 @@ class Centres:
 
     coefficients: Floats
     norms: Floats
-    means: Floats | None
+    means: Any  # Floats or None
     dtype: np.dtype[Any]
 
     @classmethod

@@ -63,7 +63,7 @@ def memberships(D: Floats, scale: Floats, fuzzifier: float) -> Floats:
     A distance of at most ``32 eps scale`` (scale: the sum of the two squared lengths) is zero to working
     precision; such a row is crisp, shared equally among its zero clusters.
     """
-    zero = D <= 32 * np.finfo(D.dtype).eps * scale
+    zero = 32 * np.finfo(D.dtype).eps * scale >= D
     hit = zero.any(axis=1)
     safe = np.where(zero, 1, D) if hit.any() else D
     U = safe.min(axis=1, keepdims=True) / safe
@@ -118,7 +118,7 @@ def fuzzy_c_means(
             return FuzzyRun(centres, masses, tuple(objective), n_iter, converged)
         U, n_iter = U_new, n_iter + 1
         means = (W.T @ Z).astype(np.float64) / np.maximum(masses, np.finfo(np.float64).tiny)[:, None]
-        means[masses <= 0] = centres.means[masses <= 0]  # type: ignore[index]
+        means[masses <= 0] = centres.means[masses <= 0]
         centres = Centres.from_means(means, map_)
 
 

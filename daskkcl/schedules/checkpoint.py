@@ -58,7 +58,7 @@ class Checkpoint:
         import zarr
 
         group = zarr.open_group(self.path, mode="a", storage_options=self.storage_options)
-        stored = dict(group.attrs).get("daskkcl_checkpoint")
+        stored: Any = dict(group.attrs).get("daskkcl_checkpoint")
         if stored is None:
             if list(group.keys()):
                 raise CheckpointError(f"{self.path!r} is a Zarr group and no checkpoint; choose another path.")
@@ -110,7 +110,7 @@ def saved_seed(path: str | None, storage_options: dict[str, Any] | None = None) 
     import zarr
 
     try:
-        attrs = dict(zarr.open_group(path, mode="r", storage_options=storage_options).attrs)
+        attrs: Any = dict(zarr.open_group(path, mode="r", storage_options=storage_options).attrs)
         return int(attrs["daskkcl_checkpoint"]["identity"]["seed"])
     except (KeyError, TypeError, ValueError, OSError):
         return None

@@ -1,4 +1,4 @@
-"""Chunk after chunk, apart: every chunk of rows gives a few weighted centres, and those are clustered in turn (oKFCM)."""
+"""Chunk after chunk, apart: every chunk gives a few weighted centres, and those are clustered in turn (oKFCM)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .checkpoint import Checkpoint
 from .data import Dataset, row_blocks
 from .passes import sum_pass
 from .setup import Setup
-from .subsets import ShuffledBlocks, epoch_blocks
+from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
 from .tasks import BadRowError, Model, Reader, bad_rows, measure_block, task
 
 __all__ = ["FAN_IN", "FuzzyResult", "FuzzySettings", "Summary", "online_fuzzy", "online_fuzzy_literal"]
@@ -146,7 +146,7 @@ def _run_segment(
     key: Key,
 ) -> list[tuple[int, Summary]]:
     """Summarise the chunks of some blocks; whole groups of FAN_IN chunks come back merged, on level 1."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     engine = setup.engine.with_threads(setup.layout("chunks").threads)
     summarise, merge = delayed(summarise_chunks, pure=False), delayed(merge_summaries, pure=False)
@@ -276,18 +276,18 @@ def online_fuzzy_literal(
     prototypes ends it. All rows are then placed by distance to the centres of that run (``extend="centres"``) or to
     its prototype rows (``"prototypes"``, as published).
     """
-    from dask import delayed
+    from dask.delayed import delayed
 
     blocks = epoch_blocks(setup, 0)
     layout = setup.layout("subsets")
+    results: list[Any] = []
     call = delayed(literal_chunks, pure=False)
-    shared = delayed(
-        (blocks, kernel, start_rows, settings, setup.problem.nan, setup.problem.key.child("okfcm")), traverse=False
-    )
+    key = setup.problem.key.child("okfcm")
+    shared = delayed((blocks, kernel, start_rows, settings, setup.problem.nan, key), traverse=False)
+    for block, block_rows in shuffled_rows(blocks, range(blocks.n_blocks), lambda i: results[i - 4] if i > 3 else None):
+        results.append(call(block_rows, blocks.edges[block], shared))
     setup.engine.progress.begin("chunks", setup.problem.n_rows)
-    parts = setup.engine.with_threads(layout.threads).compute(
-        [call(shared, block) for block in range(blocks.n_blocks)], "literal_chunks", layout.block_rows
-    )
+    parts = setup.engine.with_threads(layout.threads).compute(results, "literal_chunks", layout.block_rows)
     setup.engine.progress.end()
     chunks = [chunk for part in parts for chunk in part]
     rows = np.concatenate([chunk.rows for chunk in chunks])
@@ -309,27 +309,26 @@ def online_fuzzy_literal(
 
 
 @task
-def literal_chunks(shared: Any, block: int) -> list[_Prototypes]:
-    """Run weighted kernel fuzzy c-means on each chunk of a block."""
+def literal_chunks(rows: Floats, position: int, shared: Any) -> list[_Prototypes]:
+    """Run weighted kernel fuzzy c-means on each chunk of a block of shuffled rows."""
     blocks, kernel, start_rows, settings, nan, key = shared
-    rows, chunks = blocks.read(block), []
-    first_chunk = blocks.edges[block] // settings.chunk_rows
-    for number, first in enumerate(range(0, len(rows), settings.chunk_rows), start=first_chunk):
-        chunk = _usable(rows[first : first + settings.chunk_rows], blocks, blocks.edges[block] + first, nan)
+    chunks = []
+    for first in range(0, len(rows), settings.chunk_rows):
+        chunk = _usable(rows[first : first + settings.chunk_rows], position + first, blocks, nan)
         if len(chunk) == 0:
             continue
+        number = (position + first) // settings.chunk_rows
         run = _literal_run(chunk, np.ones(len(chunk)), kernel, start_rows, settings, key.child(number))
         chunks.append(_Prototypes(chunk[run.prototypes], run.U[: len(chunk)].sum(axis=0), run.objective[-1]))
     return chunks
 
 
-def _usable(rows: Floats, blocks: ShuffledBlocks, position: int, nan: str) -> Floats:
+def _usable(rows: Floats, position: int, blocks: ShuffledBlocks, nan: str) -> Floats:
     bad = bad_rows(rows)
     if bad is None:
         return rows
     if nan == "raise":
-        numbers = blocks.key.rows(blocks.edges[-1], position, position + len(rows))
-        raise BadRowError(int(numbers[bad].min()))
+        raise BadRowError(blocks.row_number(position + int(np.flatnonzero(bad)[0])))
     return rows[~bad]
 
 

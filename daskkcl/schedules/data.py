@@ -57,7 +57,7 @@ class Dataset:
 
     def keep_measurements(self, reader: Reader) -> None:
         """Measure all rows once and keep the measurements in memory."""
-        from dask import delayed
+        from dask.delayed import delayed
 
         measure, shared = delayed(measure_block, pure=False), delayed(reader, traverse=False)
         self._kept = self.engine.persist(
@@ -66,7 +66,7 @@ class Dataset:
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
         """Measure all rows once and keep the measurements in scratch."""
-        from dask import delayed
+        from dask.delayed import delayed
 
         spill, shared = delayed(spill_block, pure=False), delayed(reader, traverse=False)
         self._kept = self.engine.persist(
@@ -82,7 +82,7 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
     """Read single rows by their numbers, in the order asked for."""
     if isinstance(source, ArraySource):
         return source.array[rows]
-    from dask import delayed
+    from dask.delayed import delayed
 
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
@@ -110,7 +110,7 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     """Read everything into one array in this process; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
-    from dask import delayed
+    from dask.delayed import delayed
 
     edges = block_edges(source.n_rows, layout.block_rows)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
@@ -141,7 +141,7 @@ def fill_rows(target: _Hold, start: int, block: NDArray[Any]) -> None:
 
 def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: Layout, scratch: Scratch) -> Shuffled:
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch)
@@ -158,7 +158,7 @@ def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: 
 
 def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRowError) -> InvalidInputError:
     """Find the first row with a NaN or infinity (at or before the one met) and say where it is."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     look = delayed(first_bad_row, pure=False)
     edges = block_edges(source.n_rows, layout.block_rows)

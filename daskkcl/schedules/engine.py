@@ -35,7 +35,7 @@ class Engine:
 
     def compute(self, values: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
         """Compute delayed values; every finished task named `watch` advances the progress by `step`."""
-        import dask
+        from dask.base import compute
 
         if self.client is not None:
             futures = self.client.compute(list(values), optimize_graph=True, sync=False)
@@ -44,16 +44,16 @@ class Engine:
                 self.progress.advance(step * len(values))
             return list(results)
         with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
-            return list(dask.compute(*values, scheduler="threads", num_workers=self.threads))
+            return list(compute(*values, scheduler="threads", num_workers=self.threads))
 
     def persist(self, values: Sequence[Any]) -> list[Any]:
         """Compute delayed values and leave them where they were computed."""
-        import dask
+        from dask.base import persist
 
         if self.client is not None:
             return list(self.client.persist(list(values)))
         with single_threaded():
-            return list(dask.persist(*values, scheduler="threads", num_workers=self.threads))
+            return list(persist(*values, scheduler="threads", num_workers=self.threads))
 
     def with_threads(self, threads: int) -> Engine:
         """Return an engine that uses at most so many threads here."""
@@ -84,7 +84,7 @@ def _in_worker() -> bool:
 
 def tree(values: Sequence[Any], combine: Callable[[list[Any]], Any], fan_in: int = 8) -> Any:
     """Combine delayed values in order, `fan_in` at a time, into one."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     join = delayed(combine, pure=False, traverse=True)
     level = list(values)

@@ -69,7 +69,7 @@ def kernel_k_means(
         else:
             moved = False
         new = Centres.from_means(means, setup.map_)
-        step = new.means - centres.means  # type: ignore[operator]
+        step = new.means - centres.means
         shift = float(np.einsum("cm,cm->", setup.map_.dual(step), step))
         scale = history[-1] / max(1, sums.n_rows)
         converged = not moved and shift <= tol * scale

@@ -23,7 +23,7 @@ def sum_pass(data: Dataset, model: Model, title: str) -> Sums:
 
 
 def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
-    from dask import delayed
+    from dask.delayed import delayed
 
     call = delayed(function, pure=False)
     common = [delayed(value, traverse=False) for value in shared]
@@ -36,7 +36,7 @@ def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...],
 
 def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clusters: int) -> tuple[Centres, Any]:
     """Return the means and counts of clusters given by a label for every row (negative: nobody's)."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     call, shared = delayed(label_sum_block, pure=False), delayed(reader, traverse=False)
     parts = [

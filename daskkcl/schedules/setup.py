@@ -30,6 +30,7 @@ __all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prep
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
+_ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 
 
@@ -113,17 +114,17 @@ class Problem:
     def stage(self, name: str, **changes: Any) -> Stage:
         """Return a stage that streams over stored rows."""
         in_memory = isinstance(self.source, ArraySource)
+        # Rows are held as they were read and as they were cut; rows in memory already are only looked at.
         stage = Stage(
             name,
-            row_bytes=0 if in_memory else 2 * self.row_bytes,
+            row_bytes=_ROW_EXTRAS if in_memory else 2 * self.row_bytes + _ROW_EXTRAS,
             task_bytes=self.tile_bytes + self.sums_bytes,
             fixed_bytes=self.map_bytes,
             quantum=self.tile_rows,
             unit_rows=min(self.source.unit_rows, self.n_rows),
             unit_bytes=self.source.unit_bytes,
         )
-        # Rows already in memory cost nothing to hold, but tasks should still be of a sensible size.
-        return replace(stage, **{"row_bytes": 64, **changes} if in_memory and "row_bytes" not in changes else changes)
+        return replace(stage, **changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +179,10 @@ def plan_run(
     scratch_bytes: int = 0,
 ) -> Plan:
     """Plan a run, or refuse before anything is read."""
+    import dask.array  # noqa: F401
+    import scipy.linalg  # noqa: F401  (what a run will import is part of what the process takes)
+    import zarr  # noqa: F401
+
     limit = problem.memory_limit or default_limit(engine)
     base = resident_bytes() if engine.local else _WORKER_BYTES
     if base >= limit:
@@ -245,8 +250,10 @@ def _draw_sample(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return usable rows from the beginning of the random order, and their numbers."""
     order, wanted, n = problem.key.child("order", 0), problem.sample_rows, problem.n_rows
-    parts, numbers, position, take = [], [], 0, wanted
-    while position < n and sum(map(len, parts)) < wanted:
+    parts: list[NDArray[Any]] = []
+    numbers: list[NDArray[np.int64]] = []
+    position, take = 0, wanted
+    while position < n and sum(len(part) for part in parts) < wanted:
         rows = order.rows(n, position, min(n, position + take))
         part = gather(engine, source, rows, layout)
         bad = bad_rows(part)

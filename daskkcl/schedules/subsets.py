@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
-from ..blocks.shuffle import Shuffled
+from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
 from ..plan import block_edges
@@ -25,9 +25,17 @@ from .data import shuffle
 from .setup import Setup
 from .tasks import BadRowError, Measured, Reader, measure_block, task
 
-__all__ = ["CompetitiveResult", "ShuffledBlocks", "Walk", "compete_in_subsets", "default_walk", "epoch_blocks"]
+__all__ = [
+    "CompetitiveResult",
+    "ShuffledBlocks",
+    "Walk",
+    "compete_in_subsets",
+    "default_walk",
+    "epoch_blocks",
+    "shuffled_rows",
+]
 
-_SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint and a progress step follow each
+_SEGMENT_BLOCKS = 256  # blocks in one graph: a checkpoint and a progress step follow each
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
             setup.engine.progress.advance(blocks.edges[stop] - blocks.edges[segment])
             _save(checkpoint, state, at_start, moves, epoch, stop)
         setup.engine.progress.end()
-        step = state.centres.means - at_start.means  # type: ignore[operator]
+        step = state.centres.means - at_start.means
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
         at_start, first_block = state.centres, 0
         _save(checkpoint, state, at_start, moves, epoch + 1, 0)
@@ -106,22 +114,31 @@ def _save(
 
 @dataclass(frozen=True, eq=False)
 class ShuffledBlocks:
-    """The rows of an epoch in random order: gathered from memory, or from an external shuffle."""
+    """The rows of an epoch in random order: gathered from memory, or from an external shuffle.
+
+    Blocks of several subsets are cut from buckets of several blocks, so that a bucket is worth reading.
+    """
 
     rows: ArraySource | Shuffled
     key: Key
     edges: list[int]
+    bucket_blocks: int
 
     @property
     def n_blocks(self) -> int:
         """Number of blocks of several subsets."""
         return len(self.edges) - 1
 
-    def read(self, block: int) -> NDArray[Any]:
-        """Return the rows of a block in their random order."""
+    def bucket(self, bucket: int) -> NDArray[Any]:
+        """Return the rows of a bucket in their random order."""
         if isinstance(self.rows, Shuffled):
-            return self.rows.bucket(block)
-        return self.rows.array[self.key.rows(self.rows.n_rows, self.edges[block], self.edges[block + 1])]
+            return self.rows.bucket(bucket)
+        first, last = bucket * self.bucket_blocks, min(self.n_blocks, (bucket + 1) * self.bucket_blocks)
+        return self.rows.array[self.key.rows(self.rows.n_rows, self.edges[first], self.edges[last])]
+
+    def row_number(self, position: int) -> int:
+        """Return the number in the data of the row at a position of the random order."""
+        return int(self.key.rows(self.edges[-1], position, position + 1)[0])
 
 
 def epoch_blocks(setup: Setup, epoch: int) -> ShuffledBlocks:
@@ -129,45 +146,75 @@ def epoch_blocks(setup: Setup, epoch: int) -> ShuffledBlocks:
     key, layout = setup.problem.key.child("order", epoch), setup.layout("subsets")
     edges = block_edges(setup.problem.n_rows, layout.block_rows)
     if isinstance(setup.source, ArraySource):
-        return ShuffledBlocks(setup.source, key, edges)
+        return ShuffledBlocks(setup.source, key, edges, 1)
+    bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
+    bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows))
     scratch = Scratch(setup.problem.scratch)  # an epoch's own, gone when the next begins
-    rows = shuffle(setup.engine, setup.source, key, layout.block_rows, setup.layout("shuffling"), scratch)
-    return ShuffledBlocks(rows, key, edges)
+    rows = shuffle(
+        setup.engine, setup.source, key, bucket_blocks * layout.block_rows, setup.layout("shuffling"), scratch
+    )
+    return ShuffledBlocks(rows, key, edges, bucket_blocks)
+
+
+def shuffled_rows(blocks: ShuffledBlocks, numbers: range, after: Any) -> Any:
+    """Yield ``(block, delayed rows)`` in order; ``after(i)`` is what reading the i-th of them waits for."""
+    from dask.delayed import delayed
+
+    read, cut = delayed(read_bucket, pure=False), delayed(cut_block, pure=False)
+    shared, bucket, rows = delayed(blocks, traverse=False), -1, None
+    for i, block in enumerate(numbers):
+        if block // blocks.bucket_blocks != bucket:
+            bucket = block // blocks.bucket_blocks
+            rows = read(shared, bucket, after(i))
+        first = blocks.edges[bucket * blocks.bucket_blocks]
+        yield block, cut(rows, blocks.edges[block] - first, blocks.edges[block + 1] - first)
+
+
+def read_bucket(blocks: ShuffledBlocks, bucket: int, after: Any) -> NDArray[Any]:
+    """Read a bucket. `after` is waited for and not used: it bounds how far reading runs ahead."""
+    return blocks.bucket(bucket)
+
+
+def cut_block(rows: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
+    """Cut a block from its bucket."""
+    return rows[start:stop]
 
 
 def _run_segment(
     setup: Setup, blocks: ShuffledBlocks, state: Winners, segment: range, epoch: int, walk: Walk
 ) -> Winners:
-    from dask import delayed
+    from dask.delayed import delayed
 
     layout = setup.layout("subsets")
     engine = setup.engine.with_threads(layout.threads)
-    read, meet = delayed(measure_shuffled, pure=False), delayed(meet_subsets, pure=False)
-    shared_blocks = delayed(blocks, traverse=False)
+    measure, meet = delayed(measure_subsets, pure=False), delayed(meet_subsets, pure=False)
     reader, shared_walk = delayed(setup.reader, traverse=False), delayed(walk, traverse=False)
+    shared_blocks = delayed(blocks, traverse=False)
     states: list[Any] = [delayed(state, traverse=False)]
     ahead = layout.threads + 1
-    for i, block in enumerate(segment):
-        # The states form a chain; measuring block i waits for the state `ahead` blocks before, and for nothing else.
-        after = states[i - ahead + 1] if i >= ahead else None
-        measured = read(shared_blocks, block, reader, walk.subset_rows, after)
+
+    def earlier(i: int) -> Any:
+        # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
+        return states[i - ahead + 1] if i >= ahead else None
+
+    for i, (block, rows) in enumerate(shuffled_rows(blocks, segment, earlier)):
+        measured = measure(rows, blocks.edges[block], shared_blocks, reader, walk.subset_rows, earlier(i))
         states.append(meet(states[-1], measured, blocks.edges[block], blocks.edges[-1], epoch, shared_walk, reader))
     (result,) = engine.compute([states[-1]])
     return result
 
 
 @task
-def measure_shuffled(
-    blocks: ShuffledBlocks, block: int, reader: Reader, subset_rows: int, after: Any
+def measure_subsets(
+    rows: NDArray[Any], position: int, blocks: ShuffledBlocks, reader: Reader, subset_rows: int, after: Any
 ) -> list[Measured]:
     """Measure the subsets of a block. `after` is waited for and not used: it bounds how far this runs ahead."""
-    rows, parts = blocks.read(block), []
+    parts = []
     for first in range(0, len(rows), subset_rows):
         try:
             parts.append(measure_block(rows[first : first + subset_rows], 0, reader))
         except BadRowError as error:  # give its number in the data, not in the subset
-            position = blocks.edges[block] + first + error.row
-            raise BadRowError(int(blocks.key.rows(blocks.edges[-1], position, position + 1)[0])) from None
+            raise BadRowError(blocks.row_number(position + first + error.row)) from None
     return parts
 
 

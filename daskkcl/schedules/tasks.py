@@ -181,7 +181,7 @@ def measure_block(rows: Floats, start: int, reader: Reader, after: Any = None) -
 def spill_block(rows: Floats, start: int, reader: Reader, path: str) -> Measured:
     """Measure a block and leave the measurements in a scratch file."""
     block = measure_block(rows, start, reader)
-    write_array(path, block.Z)  # type: ignore[arg-type]
+    write_array(path, block.Z)
     return Measured(block.kappa, block.valid, block.n_measurements, path=path)
 
 
