@@ -52,12 +52,9 @@ def __getattr__(name: str) -> Any:
     if name in ("errors", "kernels"):
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
-        from importlib import metadata
+        from .system import version
 
-        try:
-            return metadata.version("daskkcl")
-        except metadata.PackageNotFoundError:
-            return "0+unknown"
+        return version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

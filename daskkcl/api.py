@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["algorithms", "fit", "load"]
 
 _KERNEL_PARAMETERS = ("degree", "coef0", "levels")
+_FIT_PARAMETERS = ("out", "overwrite", "checkpoint", "client", "component", "storage_options")
 
 
 def algorithms() -> dict[str, type[KernelClusterer]]:
@@ -120,7 +121,7 @@ def fit(
     (4, (200,))
     """
     classes = algorithms()
-    if algo not in classes:
+    if not isinstance(algo, str) or algo not in classes:
         raise InvalidInputError(
             f"algo={algo!r} is not known; there are {', '.join(sorted(classes))}.{did_you_mean(str(algo), classes)}"
         )
@@ -149,9 +150,9 @@ def fit(
     own = set(cls._get_param_names())
     for name in algorithm_parameters:
         if name not in own:
+            near = did_you_mean(name, own | set(_FIT_PARAMETERS) | set(_KERNEL_PARAMETERS))
             raise InvalidInputError(
-                f"{algo} has no parameter {name!r}.{did_you_mean(name, own)} Its own are "
-                f"{', '.join(sorted(own - set(common)))}."
+                f"{algo} has no parameter {name!r}.{near} Its own are {', '.join(sorted(own - set(common)))}."
             )
     return cls(**common, **algorithm_parameters).fit(
         data,

@@ -16,6 +16,7 @@ __all__ = [
     "MissingChunkError",
     "OutputError",
     "StorageError",
+    "WrongTypeError",
     "did_you_mean",
 ]
 
@@ -33,6 +34,10 @@ class DaskkclError(Exception):
 
 class InvalidInputError(DaskkclError, ValueError):
     """The data or a parameter cannot be used; the message says which and what to pass instead."""
+
+
+class WrongTypeError(InvalidInputError, TypeError):
+    """What was passed is not a table of numbers: sparse, text, or objects."""
 
 
 class DegenerateKernelError(InvalidInputError):
@@ -79,7 +84,7 @@ class ConvergenceWarning(DaskkclWarning):
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the option nearest to `name`, or an empty string.
+    """Return `` Did you mean 'x'?`` for the option nearest to `name`, upper or lower case, or an empty string.
 
     Examples
     --------
@@ -88,5 +93,6 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["rbf", "linear"])
     ''
     """
-    near = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    by_lower = {option.lower(): option for option in options}
+    near = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

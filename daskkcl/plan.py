@@ -20,13 +20,13 @@ __all__ = ["Plan", "Stage", "block_edges", "make_plan", "tile_rows"]
 _TILE_BYTES = 8 * 2**20
 _MAX_TILE, _MIN_TILE = 1024, 32
 # Blocks: the unit of work of a task. Larger ones save overhead, up to where nothing is left to save.
-_BLOCK_BYTES = 16 * 2**20
+_BLOCK_BYTES = 8 * 2**20
 _BLOCKS_PER_THREAD = 8  # at least, so that threads end a pass together
 # What Python, BLAS and zarr's event loop take beyond what we count.
 _SLACK_BYTES = 24 * 2**20
 _SLACK_SHARE, _SLACK_MOST = 0.04, 256 * 2**20
-# The C library keeps freed memory in one arena a thread; what tasks hold for a moment is held again by others.
-_ARENA_FACTOR = 1.75
+# The C library keeps some of what tasks free; small arrays leave holes.
+_ARENA_FACTOR = 1.25
 
 
 def tile_rows(n_features: int, n_measurements: int, itemsize: int) -> int:
@@ -181,14 +181,13 @@ def make_plan(
             needed_bytes=base_bytes + slack + needed,
             allowed_bytes=limit_bytes,
         )
+    layouts = tuple(_lay_out(stage, n_rows, free, threads) for stage in stages)
     keep_name, kept = "nothing", 0
     for name, size in (keep or {}).items():
-        # What is kept must leave the stages room to run well, not just to run.
-        comfortable = max(_lay_out(stage, n_rows, free - size, threads).peak_bytes for stage in stages)
-        if size + comfortable <= free:
+        # What is kept may only take what the stages leave: it must not cost them threads or rows.
+        if size + max(layout.peak_bytes for layout in layouts) <= free:
             keep_name, kept = name, size
             break
-    layouts = tuple(_lay_out(stage, n_rows, free - kept, threads) for stage in stages)
     if keep_name == "nothing" and spill_bytes:
         keep_name, scratch_bytes = "measurements in scratch", scratch_bytes + spill_bytes
     return Plan(

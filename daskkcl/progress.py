@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+from .errors import InvalidInputError
+
 __all__ = ["Progress"]
 
 logger = logging.getLogger("daskkcl")
@@ -26,13 +28,17 @@ class Progress:
     >>> seen = []
     >>> progress = Progress(lambda stage, done, total, info: seen.append((stage, done, total)))
     >>> progress.begin("pass", 10)
-    ... progress.advance(10)
-    ... progress.end()
+    >>> progress.advance(10)
+    >>> progress.end()
     >>> seen
     [('pass', 0, 10), ('pass', 10, 10)]
     """
 
     def __init__(self, mode: Any = None) -> None:
+        if not (mode is None or isinstance(mode, bool) or callable(mode)):
+            raise InvalidInputError(
+                f"progress={mode!r}: pass True, False, None or a function (stage, done, total, info)."
+            )
         self._call = mode if callable(mode) else None
         self._bar_wanted = mode is True or (mode is None and (sys.stderr.isatty() or "ipykernel" in sys.modules))
         self._quiet = mode is False

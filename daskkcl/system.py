@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import numbers
 import os
 import re
 import threading
@@ -18,8 +20,10 @@ __all__ = [
     "format_bytes",
     "parse_bytes",
     "peak_bytes",
+    "return_large_arrays",
     "resident_bytes",
     "single_threaded",
+    "version",
 ]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -38,8 +42,10 @@ def parse_bytes(size: str | int | float) -> int:
         match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", size.lower())
         if match and match[2] in _UNITS:
             with contextlib.suppress(ValueError):
-                return int(float(match[1]) * _UNITS[match[2]])
-    elif isinstance(size, (int, float)) and not isinstance(size, bool) and size > 0:
+                n_bytes = int(float(match[1]) * _UNITS[match[2]])
+                if n_bytes > 0:
+                    return n_bytes
+    elif isinstance(size, numbers.Real) and not isinstance(size, bool) and 1 <= size < math.inf:
         return int(size)
     raise InvalidInputError(f"{size!r} is not a memory size; write for example '512MiB', '2GB' or a number of bytes.")
 
@@ -99,13 +105,34 @@ def available_bytes() -> int:
 
 
 def cpu_count() -> int:
-    """Return the number of threads to use: dask's ``num_workers`` setting, or the cores we may run on."""
-    import dask
-
-    configured = dask.config.get("num_workers", None)
-    if configured:
-        return max(1, int(configured))
+    """Return the number of cores we may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def version() -> str:
+    """Return the version of daskkcl that is installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("daskkcl")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+_MMAP_BYTES = 2 * 2**20
+
+
+def return_large_arrays() -> None:
+    """Make the C library give back arrays of 2 MiB and more as soon as they are freed.
+
+    glibc raises that threshold by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread: the
+    process of a streaming run then grows to half as much again. Called for runs with a memory limit only, because it
+    holds for the rest of the process.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):  # not glibc: nothing to set
+        ctypes.CDLL(None).mallopt(-3, _MMAP_BYTES)  # M_MMAP_THRESHOLD
 
 
 class _BlasCap:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StorageError
-from .scratch import Scratch, read_array
+from .scratch import Scratch, check_room, read_array, write_array
 
 __all__ = ["LabelFile"]
 
@@ -45,11 +45,10 @@ class LabelFile:
 
     @classmethod
     def create(cls, scratch: Scratch, n_rows: int, n_clusters: int) -> LabelFile:
-        """Make the file, with its full length and no labels in it."""
+        """Make the file, with no labels in it."""
         labels = cls(scratch, n_rows, np.min_scalar_type(-max(1, n_clusters)))
-        scratch.reserve(n_rows * labels.dtype.itemsize)
-        with open(labels._path, "wb"):
-            pass
+        check_room(scratch.path, n_rows * labels.dtype.itemsize)
+        write_array(labels._path)
         return labels
 
     @property

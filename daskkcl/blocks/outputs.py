@@ -2,24 +2,149 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from ..errors import OutputError
+from ..errors import DaskkclError, InvalidInputError, OutputError
+from ..system import version
+from .sources import local_path
 
-__all__ = ["Output"]
+__all__ = ["Output", "Target", "answer_chunks"]
 
-_MIN_CHUNK_ROWS = 1024  # data chunked more finely get outputs chunked by a multiple
+_MAX_CHUNK_BYTES = 16 * 2**20
+_MARK = "daskkcl"
+
+
+def answer_chunks(row_chunks: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
+    """Return the chunks of an answer: those of the data, cut into equal parts where an answer's would be huge.
+
+    Examples
+    --------
+    >>> answer_chunks((4000, 4000, 100), row_bytes=80)
+    (4000, 4000, 100)
+    >>> answer_chunks((900_000, 900_000), row_bytes=40)
+    (300000, 300000, 300000, 300000, 300000, 300000)
+    """
+    n, rows = sum(row_chunks), row_chunks[0]
+    rows = -(-rows // max(1, -(-rows * row_bytes // _MAX_CHUNK_BYTES)))
+    return tuple(min(rows, n - start) for start in range(0, n, rows))
+
+
+class Target:
+    """A Zarr group to be written: it appears at its path only when complete, and replaces only what is ours.
+
+    A local path is written under another name beside it and renamed; what stood there stays until then. A URL is
+    written in place.
+
+    Parameters
+    ----------
+    path : path or URL
+    overwrite : bool
+        Replace what is there, if it carries our mark.
+    mark : str
+        The attribute that marks such groups.
+    storage_options : dict, optional
+        For URLs.
+    """
+
+    def __init__(self, path: Any, overwrite: bool, mark: str, storage_options: dict[str, Any] | None = None) -> None:
+        try:
+            text = local_path(str(os.fspath(path)))
+        except TypeError:
+            raise InvalidInputError(f"{path!r} is not a path or URL to write to.") from None
+        self.remote = "://" in text
+        self.path = text if self.remote else os.path.realpath(text)
+        self.overwrite = overwrite
+        self.mark = mark
+        self.storage_options = storage_options if self.remote else None
+        self._partial = self.path if self.remote else f"{self.path}.partial-{os.getpid()}-{os.urandom(3).hex()}"
+        self._check_vacant()
+        self._try_writing()
+
+    def _check_vacant(self) -> None:
+        import zarr
+
+        if not self.remote and not os.path.lexists(self.path):
+            return
+        attributes: Any = {}
+        try:
+            attributes = dict(zarr.open(self.path, mode="r", storage_options=self.storage_options).attrs)
+        except Exception:  # nothing there, or nothing that zarr can open
+            if self.remote:
+                return
+        if not self.overwrite:
+            raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
+        empty = not self.remote and os.path.isdir(self.path) and not os.listdir(self.path)
+        if self.mark not in attributes and not empty:
+            raise OutputError(
+                f"{self.path!r} was not written by daskkcl, and overwrite=True only replaces what was. Choose another "
+                "path, or remove it first."
+            )
+
+    def _try_writing(self) -> None:
+        import zarr
+
+        try:
+            if self.remote:
+                probe = zarr.open_group(f"{self.path}.probe", mode="w", storage_options=self.storage_options)
+                _delete(probe)
+                return
+            folder = os.path.dirname(self.path)
+            if not os.path.isdir(folder):
+                raise OutputError(f"{self.path!r} cannot be written: there is no folder {folder!r}. Make it first.")
+            os.mkdir(self._partial)
+        except DaskkclError:
+            raise
+        except Exception as error:
+            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+
+    def write(self, fill: Callable[[Any], None]) -> None:
+        """Let `fill` write into the group, then put it in place; of a group that fails nothing is left."""
+        import zarr
+
+        group = None
+        try:
+            group = zarr.open_group(self._partial, mode="w", zarr_format=3, storage_options=self.storage_options)
+            fill(group)
+            if not self.remote:
+                self._put_in_place()
+        except BaseException as error:
+            if self.remote and group is not None:
+                with contextlib.suppress(Exception):
+                    _delete(group)
+            if isinstance(error, OSError) and not isinstance(error, DaskkclError):
+                raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+            raise
+        finally:
+            self.discard()
+
+    def _put_in_place(self) -> None:
+        if not os.path.lexists(self.path):
+            os.rename(self._partial, self.path)
+            return
+        if not self.overwrite:
+            raise OutputError(f"{self.path!r} was made by somebody else in the meantime; it is left as it is.")
+        old = f"{self._partial}-old"
+        os.rename(self.path, old)
+        try:
+            os.rename(self._partial, self.path)
+        except OSError:
+            os.rename(old, self.path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove what was written and not put in place."""
+        if not self.remote:
+            shutil.rmtree(self._partial, ignore_errors=True)
 
 
 class Output:
-    """A Zarr group that appears at its path only when complete.
-
-    A local path is written under another name beside it and renamed; what stood there stays until then. A URL is
-    written in place and its attribute ``complete`` becomes true last.
+    """Labels and memberships of a run in a Zarr group; its attribute says when it is complete.
 
     Examples
     --------
@@ -31,41 +156,13 @@ class Output:
     (10,)
     """
 
-    def __init__(self, path: str | None, overwrite: bool) -> None:
-        self.path = path
-        self.overwrite = overwrite
-        self.remote = path is not None and "://" in path
-        self._partial = path if self.remote or path is None else f"{path}.partial-{os.getpid()}-{os.urandom(3).hex()}"
+    def __init__(self, target: Target | None) -> None:
+        self._target = target
 
     @classmethod
-    def at(cls, path: Any, overwrite: bool) -> Self:
-        """Check that a result can be written there; nothing is written yet."""
-        output = cls(None if path is None else os.fspath(path), overwrite)
-        output._check()
-        return output
-
-    def _check(self) -> None:
-        if self.path is None:
-            return
-        if self.remote:
-            import zarr
-
-            try:
-                existing = list(zarr.open_group(self.path, mode="r").keys())
-            except Exception:  # nothing there, or nothing that is a group
-                existing = []
-            if existing and not self.overwrite:
-                raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
-            return
-        if os.path.exists(self.path) and not self.overwrite:
-            raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
-        folder = os.path.dirname(os.path.abspath(self.path))
-        if not os.path.isdir(folder):
-            raise OutputError(f"{self.path!r} cannot be written: there is no folder {folder!r}.")
-        try:
-            os.mkdir(str(self._partial))
-        except OSError as error:
-            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+    def at(cls, path: Any, overwrite: bool, storage_options: dict[str, Any] | None = None) -> Self:
+        """Check that a result can be written there; a `path` of None writes nothing."""
+        return cls(None if path is None else Target(path, overwrite, _MARK, storage_options))
 
     def __enter__(self) -> Self:
         return self
@@ -73,60 +170,69 @@ class Output:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._partial is not None and not self.remote:
-            shutil.rmtree(self._partial, ignore_errors=True)
+        if self._target is not None:
+            self._target.discard()
 
     def write(
         self, labels: Any, memberships: Any, row_chunks: tuple[int, ...], compute: Callable[[list[Any]], Any]
     ) -> None:
         """Write labels (n,) and memberships (n, c), numpy or dask, and put them in place."""
-        if self.path is None:
+        if self._target is None:
             return
-        import dask.array as da
-        import zarr
+        arrays = {"labels": (labels, ["row"])}
+        if memberships is not None:
+            arrays["membership"] = (memberships, ["row", "cluster"])
 
-        from .. import __version__
-
-        rows = (
-            row_chunks[0] * -(-_MIN_CHUNK_ROWS // row_chunks[0]) if row_chunks[0] < _MIN_CHUNK_ROWS else row_chunks[0]
-        )
-        tasks = []
-        try:
-            group = zarr.open_group(self._partial, mode="w")
-            group.attrs["daskkcl"] = {"version": __version__, "complete": False}
-            arrays = {"labels": (labels, ["row"])}
-            if memberships is not None:
-                arrays["membership"] = (memberships, ["row", "cluster"])
-            for name, (values, dimensions) in arrays.items():
-                values = da.asarray(values)
-                chunks = (min(rows, values.shape[0]), *values.shape[1:])
-                target = group.create_array(
-                    name, shape=values.shape, dtype=values.dtype, chunks=chunks, dimension_names=dimensions
-                )
-                # Chunks of the graph are chunks of the store: every chunk has one writer and is written whole.
-                tasks.append(values.rechunk(chunks).store(target, lock=False, compute=False))
-            compute(tasks)
+        def fill(group: Any) -> None:
+            group.attrs[_MARK] = {"version": version(), "complete": False}
+            compute([_store(group, name, *array, row_chunks) for name, array in arrays.items()])
             for name in arrays:
                 _check_complete(group[name])
-            group.attrs["daskkcl"] = {"version": __version__, "complete": True}
-            if not self.remote:
-                if os.path.exists(self.path):
-                    shutil.rmtree(self.path)
-                os.rename(str(self._partial), self.path)
-        except OSError as error:
-            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+            group.attrs[_MARK] = {"version": version(), "complete": True}
+            _consolidate(group)
+
+        self._target.write(fill)
+
+
+def _store(group: Any, name: str, values: Any, dimensions: list[str], row_chunks: tuple[int, ...]) -> Any:
+    """Make an array in the group; return the delayed writing of it."""
+    import dask.array as da
+
+    n_columns = values.shape[1] if values.ndim == 2 else 1
+    rows = answer_chunks(row_chunks, n_columns * values.dtype.itemsize)[0]
+    chunks = (min(rows, values.shape[0]), *values.shape[1:])
+    # Empty chunks are written too: in what is ours an absent chunk is damage, never the fill value.
+    target = group.create_array(
+        name,
+        shape=values.shape,
+        dtype=values.dtype,
+        chunks=chunks,
+        dimension_names=dimensions,
+        config={"write_empty_chunks": True},
+    )
+    lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=chunks, name=False)
+    # Chunks of the graph are chunks of the store: every chunk has one writer and is written whole.
+    return lazy.rechunk(chunks).store(target, lock=False, compute=False)
+
+
+def _consolidate(group: Any) -> None:
+    """Copy the metadata of the arrays to the group, where xarray looks for them first."""
+    import warnings
+
+    import zarr
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Consolidated metadata is currently not part")
+        zarr.consolidate_metadata(group.store, path=group.path)
 
 
 def _check_complete(array: Any) -> None:
-    # zarr leaves out chunks that equal the fill value; those may be absent, no others
-    import numpy as np
+    if array.nchunks_initialized != array.nchunks:
+        absent = array.nchunks - array.nchunks_initialized
+        raise OutputError(f"{absent:,} of {array.nchunks:,} chunks of {array.store_path} are missing after writing.")
 
-    if array.nchunks_initialized == array.nchunks or array.metadata.fill_value is None:
-        return
-    rows = array.chunks[0]
-    for i in range(-(-array.shape[0] // rows)):
-        key = array.metadata.encode_chunk_key((i, *([0] * (array.ndim - 1))))
-        from zarr.core.sync import sync
 
-        if not sync((array.store_path / key).exists()) and np.any(array[i * rows : (i + 1) * rows] != array.fill_value):
-            raise OutputError(f"Chunk {key!r} of the output is missing.")
+def _delete(group: Any) -> None:
+    from zarr.core.sync import sync
+
+    sync(group.store_path.delete_dir())

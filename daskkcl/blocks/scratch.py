@@ -20,33 +20,46 @@ from numpy.typing import NDArray
 from ..errors import StorageError
 from ..system import format_bytes
 
-__all__ = ["Scratch", "open_scratch", "read_array", "read_from", "write_array"]
+__all__ = ["Scratch", "check_room", "open_scratch", "read_array", "read_from", "write_array"]
 
 
 class Scratch:
     """A temporary folder below `folder` (default: the system's), removed with the last reference to it.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Made if it is not there.
+    n_bytes : int
+        Refuse, before anything is made, when the file system has less room than that.
 
     Examples
     --------
     >>> scratch = Scratch()
     >>> os.path.isdir(scratch.path)
     True
-    >>> path = scratch.path
-    ... del scratch
-    ... os.path.isdir(path)
+    >>> path, scratch = scratch.path, None
+    >>> os.path.isdir(path)
     False
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None = None, n_bytes: int = 0) -> None:
+        folder = os.path.abspath(folder or tempfile.gettempdir())
         try:
-            if folder is not None:
-                os.makedirs(folder, exist_ok=True)
+            check_room(folder, n_bytes)
+            os.makedirs(folder, exist_ok=True)
             self.path = tempfile.mkdtemp(prefix="daskkcl-", dir=folder)
         except OSError as error:
+            if isinstance(error, StorageError):
+                raise
             raise StorageError(
-                f"No scratch folder can be made in {folder or tempfile.gettempdir()!r}: {error}."
+                f"No scratch folder can be made in {folder!r}: {error}. Pass scratch= a folder that can be written to."
             ) from error
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the folder now, whoever holds it: after an error its traceback does."""
+        self._finalizer()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process knows the folder and does not own it.
@@ -56,14 +69,17 @@ class Scratch:
         """Return the path of a file in the folder."""
         return os.path.join(self.path, name)
 
-    def reserve(self, n_bytes: int) -> None:
-        """Refuse before work starts when the file system has less room than that."""
-        free = shutil.disk_usage(self.path).free
-        if n_bytes > free:
-            raise StorageError(
-                f"Scratch needs {format_bytes(n_bytes)} and {self.path!r} has {format_bytes(free)} free. Make room, "
-                "pass scratch= a folder on a larger disk, or raise memory_limit so that less goes to scratch."
-            )
+
+def check_room(folder: str, n_bytes: int) -> None:
+    """Refuse when the file system of a folder, which need not be there yet, has less room than that."""
+    while not os.path.exists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise StorageError(
+            f"Scratch needs {format_bytes(n_bytes)} and {folder!r} has {format_bytes(free)} free. Make room, "
+            "pass scratch= a folder on a larger disk, or raise memory_limit so that less goes to scratch."
+        )
 
 
 def _borrowed(path: str) -> Scratch:

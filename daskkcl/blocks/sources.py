@@ -7,7 +7,9 @@ wants. It computes nothing itself.
 from __future__ import annotations
 
 import itertools
+import math
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -15,10 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DaskkclWarning, InvalidInputError, MissingChunkError, StorageError, did_you_mean
+from ..errors import DaskkclWarning, InvalidInputError, MissingChunkError, StorageError, WrongTypeError, did_you_mean
 
-__all__ = ["ArraySource", "DaskSource", "Source", "ZarrSource", "open_source", "read_rows"]
+__all__ = ["ArraySource", "DaskSource", "Source", "ZarrSource", "local_path", "open_source", "read_rows"]
 
+_MIN_ANSWER_ROWS = 1024  # data chunked more finely get answers chunked by a multiple
 _READ_BYTES = 4 * 2**20  # decoded together in one call to zarr: bounds its temporaries, amortises its overhead
 
 
@@ -52,7 +55,7 @@ class Source(Protocol):
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each chunk, for outputs that are to be chunked alike."""
+        """Rows of each chunk of an answer: as the data are chunked, or several of their chunks if those are tiny."""
 
     def blocks(self, edges: list[int]) -> Any:
         """Return a dask array of the rows ``edges[0]`` to ``edges[-1]``, chunked at the edges."""
@@ -107,14 +110,17 @@ class ZarrSource:
         rows = int((self.array.shards or self.array.chunks)[0])
         return _regular_chunks(self.n_rows, max(1, rows))
 
-    def blocks(self, edges: list[int]) -> Any:
-        import dask.array as da
-
-        # Slabs end at chunk boundaries of the store, so that no chunk is read twice; dask cuts them to blocks.
+    def slabs(self, edges: list[int]) -> list[int]:
+        """Return edges near the given ones that fall between chunks of the store, so that no chunk is read twice."""
         unit = self.unit_rows
         start, stop = edges[0], edges[-1]
         slabs = sorted({start, stop, *(min(stop, -(-edge // unit) * unit) for edge in edges[1:-1])})
-        slabs = _spread(slabs, max(np.diff(edges, prepend=edges[0]).max(initial=1), unit))
+        return _spread(slabs, max(np.diff(edges, prepend=edges[0]).max(initial=1), unit))
+
+    def blocks(self, edges: list[int]) -> Any:
+        import dask.array as da
+
+        slabs = self.slabs(edges)
         name = f"read-{os.urandom(8).hex()}"
         graph = {(name, i, 0): (read_rows, self.array, a, b) for i, (a, b) in enumerate(itertools.pairwise(slabs))}
         chunks = (tuple(np.diff(slabs).tolist()), (self.n_features,))
@@ -127,8 +133,10 @@ class ZarrSource:
             return
         from zarr.core.sync import sync
 
-        total = int(self.array.nchunks) if self.array.shards is None else _n_shards(self.array)
-        absent = total - int(self.array.nchunks_initialized if self.array.shards is None else _n_written(self.array))
+        grid = self.array.shards or self.array.chunks
+        shape = tuple(-(-n // c) for n, c in zip(self.array.shape, grid, strict=True))
+        total = math.prod(shape)
+        absent = total - sync(_n_stored(self.array, shape))
         if absent <= 0:
             return
         where = f"{absent:,} of {total:,} chunks of {_describe(self.array)} are absent"
@@ -141,8 +149,6 @@ class ZarrSource:
                 stacklevel=2,
             )
             return
-        grid = self.array.shards or self.array.chunks
-        shape = tuple(-(-n // c) for n, c in zip(self.array.shape, grid, strict=True))
         store_path = self.array.store_path
         for index in np.ndindex(*shape):
             key = self.array.metadata.encode_chunk_key(index)
@@ -282,12 +288,12 @@ def open_source(
     """
     source: ZarrSource | DaskSource | ArraySource
     if isinstance(data, (str, os.PathLike)):
-        data = _open_zarr(os.fspath(data), storage_options)
+        data = _open_zarr(local_path(os.fspath(data)), storage_options)
     elif storage_options is not None:
         raise InvalidInputError("storage_options only goes with a path or URL.")
     module = type(data).__module__.partition(".")[0]
     if module == "zarr":
-        source = ZarrSource(_component(data, component))
+        source = ZarrSource(_guarded(_component(_opened(data), component)))
     elif component is not None:
         raise InvalidInputError("component= only goes with a Zarr path or group.")
     elif module == "xarray":
@@ -298,6 +304,34 @@ def open_source(
         source = ArraySource(np.asarray(data))
     _check_table(source)
     return source
+
+
+def local_path(path: str) -> str:
+    """Return a ``file://`` URL as the path it names, anything else as it is.
+
+    Examples
+    --------
+    >>> local_path("file:///data/pixels.zarr"), local_path("s3://bucket/pixels.zarr")
+    ('/data/pixels.zarr', 's3://bucket/pixels.zarr')
+    """
+    from urllib.parse import unquote
+
+    return unquote(path.removeprefix("file://")) if path.startswith("file://") else path
+
+
+def _opened(data: Any) -> Any:
+    """Return the array or group of a zarr store; arrays and groups as they are."""
+    import zarr
+
+    if isinstance(data, (zarr.Array, zarr.Group)):
+        return data
+    try:
+        return zarr.open(data, mode="r")
+    except Exception as error:
+        raise InvalidInputError(
+            f"A {type(data).__name__} cannot be opened as Zarr ({type(error).__name__}: {error}). Pass a zarr.Array, "
+            "or a zarr.Group or store with component='name'."
+        ) from error
 
 
 def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
@@ -327,18 +361,27 @@ def _component(data: Any, component: str | None) -> Any:
     if component is None:
         tables = [name for name in names if data[name].ndim == 2]
         listed = f" It has {', '.join(map(repr, names[:8]))}." if names else " It has no arrays."
-        example = f" for example component={tables[0]!r}" if tables else ""
-        raise InvalidInputError(f"This is a Zarr group: say which array with component=,{example}.{listed}")
+        example = f", for example component={tables[0]!r}" if tables else ""
+        raise InvalidInputError(f"This is a Zarr group: say which array with component={example}.{listed}")
     try:
         array = data[component]
-    except KeyError:
+    except (KeyError, TypeError, ValueError, AttributeError):
+        near = did_you_mean(str(component), names)
         raise InvalidInputError(
-            f"The group has no component {component!r}.{did_you_mean(component, names)} It has: {', '.join(names[:8])}."
+            f"The group has no component {component!r}.{near} It has: {', '.join(names[:8]) or 'no arrays'}."
         ) from None
     if not isinstance(array, zarr.Array):
         inside = ", ".join(f"{component}/{name}" for name in _array_names(array)[:8])
         raise InvalidInputError(f"{component!r} is a group, not an array. It has: {inside or 'nothing'}.")
     return array
+
+
+def _guarded(array: Any) -> Any:
+    if array.shards is None:
+        return array
+    from .whole import read_whole
+
+    return read_whole(array)
 
 
 def _array_names(group: Any, prefix: str = "", depth: int = 3) -> list[str]:
@@ -350,8 +393,12 @@ def _array_names(group: Any, prefix: str = "", depth: int = 3) -> list[str]:
 
 
 def _from_xarray(data: Any) -> DaskSource | ArraySource:
-    if not hasattr(data, "dims") or not hasattr(data, "data"):
+    import xarray as xr
+
+    if not isinstance(data, xr.DataArray):
         raise InvalidInputError("Pass one variable of the Dataset: a DataArray of rows and features.")
+    if data.chunks is None and not data.variable._in_memory:  # opened without dask: looking at it would read it all
+        data = data.chunk(data.encoding.get("preferred_chunks") or "auto")
     return DaskSource(_from_dask(data.data)) if data.chunks is not None else ArraySource(np.asarray(data.data))
 
 
@@ -362,13 +409,18 @@ def _from_dask(data: Any) -> Any:
         raise InvalidInputError(f"A {type(data).__name__} is not an array; use .to_dask_array(lengths=True) or so.")
     if any(np.isnan(chunk) for chunks in data.chunks for chunk in chunks):
         raise InvalidInputError("The dask array has chunks of unknown size; call .compute_chunk_sizes() on it first.")
+    if type(data._meta) is not np.ndarray:
+        raise WrongTypeError(
+            f"The blocks of the dask array are of type {type(data._meta).__name__}; make them numpy arrays, for "
+            "example with .map_blocks(lambda block: block.toarray()) if they are sparse."
+        )
     return data
 
 
 def _check_table(source: ZarrSource | DaskSource | ArraySource) -> None:
     shape = source.array.shape
     if len(shape) != 2:
-        hint = " Reshape it with .reshape(-1, 1) if it is one feature." if len(shape) == 1 else ""
+        hint = " Reshape your data with .reshape(-1, 1) if it is one feature." if len(shape) == 1 else ""
         raise InvalidInputError(
             f"Expected 2D array, got {len(shape)}D array instead (shape {shape}): rows are objects, columns are "
             f"features.{hint}"
@@ -384,6 +436,7 @@ def _check_table(source: ZarrSource | DaskSource | ArraySource) -> None:
 
 
 def _regular_chunks(n: int, rows: int) -> tuple[int, ...]:
+    rows *= -(-_MIN_ANSWER_ROWS // rows)
     return tuple(min(rows, n - start) for start in range(0, n, rows))
 
 
@@ -406,11 +459,13 @@ def _describe(array: Any) -> str:
     return str(getattr(array, "store_path", "the array"))
 
 
-def _n_shards(array: Any) -> int:
-    return int(np.prod([-(-n // s) for n, s in zip(array.shape, array.shards, strict=True)]))
-
-
-def _n_written(array: Any) -> int:
-    # nchunks_initialized counts inner chunks of a sharded array, all of a shard when the shard is there
-    inner = int(np.prod([s // c for s, c in zip(array.shards, array.chunks, strict=True)]))
-    return -(-int(array.nchunks_initialized) // inner)
+async def _n_stored(array: Any, shape: tuple[int, ...]) -> int:
+    """Count the chunks (or shards) of a grid that are there, in constant memory however many there are."""
+    path, count = array.store_path.path, 0
+    prefix = f"{path}/" if path else ""
+    async for key in array.store_path.store.list_prefix(prefix):
+        name = key.removeprefix(prefix)
+        index = tuple(int(number) for number in re.findall(r"\d+", name))
+        inside = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
+        count += inside and array.metadata.encode_chunk_key(index) == name
+    return count

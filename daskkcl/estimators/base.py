@@ -15,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource, Source, open_source
-from ..errors import ConvergenceWarning
+from ..errors import ConvergenceWarning, InvalidInputError, WrongTypeError
 from ..plan import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import eigengap
-from ..schedules.checkpoint import Checkpoint, saved_seed
+from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
 from ..schedules.passes import label_pass, sum_pass
-from ..schedules.predict import block_layout, lazy_distances, lazy_labels, lazy_memberships
+from ..schedules.predict import block_layout, compute_here, lazy_distances, lazy_labels, lazy_memberships
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
 from ..system import single_threaded
@@ -107,24 +107,28 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         -------
         self
         """
-        source = self._open(X, component, storage_options, reset=True)
-        checkpoint = None if checkpoint is None else os.fspath(checkpoint)
-        key = self._key(checkpoint)
-        with Output.at(out, overwrite) as output, single_threaded():
+        elsewhere = not _is_url(X) and (_is_url(out) or _is_url(checkpoint))  # then the options are not for X
+        source = self._open(X, component, None if elsewhere else storage_options, reset=True)
+        key = self._key(checkpoint, storage_options)
+        with Output.at(out, overwrite, storage_options) as output, single_threaded():
             engine = make_engine(client, Progress(self.progress))
             problem = make_problem(self, source, key)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings)
             source.check_missing(self.missing)
+            setup = prepare(problem, engine, plan, _find_n_clusters)
             try:
-                setup = prepare(problem, engine, plan, _find_n_clusters)
-                fitted = self._run(setup, settings, self._checkpoint(checkpoint, setup))
+                fitted = self._run(setup, settings, self._checkpoint(checkpoint, storage_options, setup))
                 self._finish(setup, fitted)
-            except BadRowError as error:
-                raise explain_bad_row(engine, source, plan.layout("sampling"), error) from None
+            except BaseException as error:
+                setup.scratch.close()
+                if isinstance(error, BadRowError):
+                    raise explain_bad_row(engine, source, plan.layout("sampling"), error) from None
+                raise
             finally:
                 engine.progress.end()
-            output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, engine.compute)
+            writers = engine.with_threads(plan.layout("labelling").threads)
+            output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
         return self
 
     def _settings(self, problem: Problem) -> Any:
@@ -147,15 +151,13 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         return plan_run(problem, engine, [*base_stages(problem), *stages], keep, n_passes, scratch_bytes)
 
-    def _key(self, checkpoint: str | None) -> Key:
-        seed = saved_seed(checkpoint) if self.random_state is None else None
-        return as_key(self.random_state if seed is None else seed)
+    def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:
+        seed = saved_seed(checkpoint, storage_options)
+        return as_key(seed if self.random_state is None and seed is not None else self.random_state)
 
-    def _checkpoint(self, path: str | None, setup: Setup) -> Checkpoint:
-        from hashlib import blake2b
-
+    def _checkpoint(self, path: Any, storage_options: dict[str, Any] | None, setup: Setup) -> Checkpoint:
         parameters = {
-            name: value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+            name: describe(value)
             for name, value in self.get_params(deep=False).items()
             if name not in {"progress", "scratch", "memory_limit", "random_state", "missing"}
         }
@@ -164,10 +166,12 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             "seed": setup.problem.key.seed,
             "shape": [setup.source.n_rows, setup.source.n_features],
             "dtype": str(setup.source.dtype),
-            "data": blake2b(np.ascontiguousarray(setup.sample[:256]).tobytes(), digest_size=16).hexdigest(),
+            "data": digest({"sample": setup.sample[:256]}),
             **parameters,
         }
-        return Checkpoint(path, identity)
+        checkpoint = Checkpoint(path, identity, storage_options)
+        checkpoint.open()
+        return checkpoint
 
     def _finish(self, setup: Setup, fitted: Fitted) -> None:
         """Label all rows once, number the clusters canonically, set the fitted attributes."""
@@ -178,7 +182,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels)
         order = found.order
-        self._model = fitted.model.take(order)
+        self._model = fitted.model.numbered(order)
         self._source = source
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
@@ -209,7 +213,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     @property
     def labels_(self) -> Any:
         """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array."""
-        check_is_fitted(self, "cluster_sizes_" if hasattr(self, "cluster_sizes_") else "_model")
+        check_is_fitted(self)
         if self._source is None:
             raise AttributeError("Labels are not saved with a model; call predict on the rows.")
         if isinstance(self._labels, np.ndarray):
@@ -217,11 +221,20 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if self._labels is None:
             return lazy_labels(self._source, self._model)
         lazy = self._labels.lazy(self._source.row_chunks)
-        return lazy if self._source.lazy else lazy.compute(scheduler="threads")
+        return lazy if self._source.lazy else compute_here(lazy)
 
     def _memberships(self, source: Source) -> Any:
-        lazy = lazy_memberships(source, self._model)
-        return lazy if source.lazy else _compute(lazy)
+        return self._answer(source, lazy_memberships(source, self._model))
+
+    def _answer(self, source: Source, lazy: Any) -> Any:
+        """Return an answer about rows: lazy for lazy ones, computed for rows in memory."""
+        if source.lazy:
+            return lazy
+        try:
+            return compute_here(lazy)
+        except BadRowError as error:
+            layout = block_layout(source, self._model, 1)
+            raise explain_bad_row(make_engine(None, Progress(False)), source, layout, error) from None
 
     def predict(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
@@ -232,8 +245,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        lazy = lazy_labels(source, self._model)
-        return lazy if source.lazy else _compute(lazy)
+        return self._answer(source, lazy_labels(source, self._model))
 
     def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the distance of every row of X to every centre, in feature space.
@@ -244,8 +256,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        lazy = lazy_distances(source, self._model)
-        return lazy if source.lazy else _compute(lazy)
+        return self._answer(source, lazy_distances(source, self._model))
 
     def score(
         self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None
@@ -260,34 +271,43 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """
         source = self._open_new(X, component, storage_options)
         engine = make_engine(None, Progress(False))
-        data = Dataset(engine, source, block_layout(source, self._model, engine.threads))
+        layout = block_layout(source, self._model, engine.threads)
         with single_threaded():
-            return -float(sum_pass(data, self._model, "scoring").objective.value)
+            try:
+                return -float(sum_pass(Dataset(engine, source, layout), self._model, "scoring").objective.value)
+            except BadRowError as error:
+                raise explain_bad_row(engine, source, layout, error) from None
 
-    def save(self, path: Any, *, overwrite: bool = False) -> None:
+    def save(self, path: Any, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None) -> None:
         """Write the model as a Zarr group that `daskkcl.load` opens: numbers and names, no code.
 
         Parameters
         ----------
         path : path or URL
         overwrite : bool
+            Replace a model that is there.
+        storage_options : dict, optional
+            For URLs.
         """
         from .persistence import save_model
 
         check_is_fitted(self)
-        save_model(self, os.fspath(path), overwrite)
+        save_model(self, path, overwrite, storage_options)
 
     # --- plumbing --------------------------------------------------------------------------------------------
 
     def _open(self, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool) -> Source:
         source = open_source(_plain(X), component, storage_options)
-        if isinstance(source, ArraySource) and not isinstance(X, (str, os.PathLike)):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(source, ArraySource):
+            try:
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            except ValueError as error:
+                raise InvalidInputError(str(error)) from None
         elif reset:
             self.n_features_in_ = source.n_features
             self.__dict__.pop("feature_names_in_", None)
         elif source.n_features != self.n_features_in_:
-            raise ValueError(
+            raise InvalidInputError(
                 f"X has {source.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
@@ -295,7 +315,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def _open_new(self, X: Any, component: str | None, storage_options: dict[str, Any] | None) -> Source:
         check_is_fitted(self)
-        return self._open(X, component, storage_options, reset=False)
+        source = self._open(X, component, storage_options, reset=False)
+        source.check_missing(self.missing)
+        return source
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -346,9 +368,8 @@ class FuzzyMixin:
         return self._memberships(self._open_new(X, component, storage_options))  # type: ignore[attr-defined]
 
 
-def _compute(lazy: Any) -> NDArray[Any]:
-    with single_threaded():
-        return lazy.compute(scheduler="threads")
+def _is_url(path: Any) -> bool:
+    return isinstance(path, (str, os.PathLike)) and "://" in os.fspath(path)
 
 
 def _plain(X: Any) -> Any:
@@ -364,12 +385,21 @@ def as_numbers(X: Any) -> NDArray[Any]:
     from scipy.sparse import issparse
     from sklearn.utils import check_array
 
-    if issparse(X):
-        return check_array(X, accept_sparse=False)  # raises scikit-learn's own message
-    array = np.asarray(X)
-    if array.dtype.kind in "biuf" and array.ndim == 2:
-        return array
-    return check_array(X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise WrongTypeError(
+            "X has masked values; pass X.filled(np.nan) with nan='drop' to leave out rows that have any."
+        )
+    try:
+        if issparse(X):
+            check_array(X, accept_sparse=False)  # raises scikit-learn's own message
+        array = np.asarray(X)
+        if array.dtype.kind in "biufc" and array.ndim > 0:
+            return array
+        return check_array(X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
+    except TypeError as error:
+        raise WrongTypeError(f"X is not a table of numbers: {error}") from None
+    except ValueError as error:
+        raise InvalidInputError(f"X is not a table of numbers: {error}") from None
 
 
 def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:

@@ -88,7 +88,7 @@ class PAKCL(KernelClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(4 * k, 1, (100, 2)) for k in range(3)])
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (100, 2)) for k in range(3)])
     >>> model = daskkcl.PAKCL(3, random_state=0).fit(X)
     >>> model.cluster_sizes_
     array([100, 100, 100])

@@ -228,10 +228,10 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
         if settings.form == "literal":
             rows = start_rows(setup, settings.init)
             kernel = setup.map_.kernel  # type: ignore[attr-defined]
-            result = online_fuzzy_literal(setup, kernel, rows, run_settings, settings.extend)
+            result = online_fuzzy_literal(setup, kernel, rows, run_settings, settings.extend, checkpoint)
         else:
             start = None
-            if settings.init == "sample" or not named:
+            if not named or settings.init == "sample":
                 start = place_centres(setup, settings.init, None, settings.n_init).centres
             result = online_fuzzy(setup, start, run_settings, checkpoint)
         if not result.converged:

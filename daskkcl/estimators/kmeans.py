@@ -43,7 +43,7 @@ class ApproxKernelKMeans(KernelClusterer):
         ``"sample"`` clusters a uniform sample of the rows first, from `n_init` greedy D² seedings (k-means++ in
         feature space), and starts from the best; ``"d2"`` starts from the seeds themselves; ``"random"`` from random
         rows. Or `n_clusters` row numbers, a label for every row, or an (n_clusters, n_features) array of centre rows.
-    n_init : int, default 3
+    n_init : int, default 10
         Seedings tried on the sample.
     max_iter : int, default 100
         The most passes over the data.
@@ -86,7 +86,7 @@ class ApproxKernelKMeans(KernelClusterer):
         landmarks: Any = "uniform",
         n_landmarks: int | None = None,
         init: Any = None,
-        n_init: int = 3,
+        n_init: int = 10,
         max_iter: int = 100,
         tol: float = 1e-4,
         memory_limit: str | int | None = None,

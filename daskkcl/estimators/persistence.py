@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, OutputError
-from ..kernels import Kernel, from_dict
+from ..blocks.outputs import Target
+from ..blocks.sources import local_path
+from ..errors import InvalidInputError
+from ..kernels import Kernel, as_kernel, from_dict
+from ..kernels.checks import short
 from ..maps.base import Centres, Map
 from ..maps.landmarks import IdentityMap, LandmarkMap
 from ..rules.crisp import FrequencySensitive, Nearest
 from ..rules.fuzzy import Fuzzy
 from ..schedules.tasks import Model, Reader
-from ..system import available_bytes, format_bytes
+from ..system import available_bytes, format_bytes, version
 
 __all__ = ["load_model", "save_model"]
 
 _FORMAT = 1
+_MARK = "daskkcl_model"
 _ARRAYS = {
     # name: number of dimensions
     "landmarks": 2,
@@ -29,38 +32,38 @@ _ARRAYS = {
     "coefficients": 2,
     "norms": 1,
     "counts": 1,
+    "order": 1,
     "cluster_sizes": 1,
     "history": 1,
 }
 _SAVED_ATTRIBUTES = ("n_iter_", "gamma_", "fuzzifier_", "objective_")
+# Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
+_LEFT_OUT = {"random_state", "progress", "kernel", "gamma", "kernel_params", "landmarks", "init", "scratch"}
+_PLAIN = (str, int, float, bool, type(None))
+_MAX_TILE_ROWS = 2**12
 
 
-def save_model(estimator: Any, path: str, overwrite: bool) -> None:
+def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator; a local path appears only when complete."""
-    import zarr
-
-    from .. import __version__
-
-    remote = "://" in path
-    if not remote and os.path.exists(path) and not overwrite:
-        raise OutputError(f"{path!r} exists; pass overwrite=True to replace it, or another path.")
-    partial = path if remote else f"{path}.partial-{os.getpid()}"
+    target = Target(path, overwrite, _MARK, storage_options)
     model: Model = estimator._model
     map_ = model.reader.map_
+    order = np.arange(model.centres.n_clusters) if model.order is None else model.order
     arrays = {
         "coefficients": model.centres.coefficients,
         "norms": model.centres.norms,
+        "order": order,
         "cluster_sizes": estimator.cluster_sizes_,
         "history": np.asarray(estimator.history_, dtype=np.float64),
     }
     arrays["landmarks" if isinstance(map_, LandmarkMap) else "origin"] = (
         map_.landmarks if isinstance(map_, LandmarkMap) else map_.origin  # type: ignore[attr-defined]
     )
-    if isinstance(model.rule, FrequencySensitive):
-        arrays["counts"] = np.array(model.rule.counts)
+    if hasattr(estimator, "win_counts_"):
+        arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
     description = {
         "format": _FORMAT,
-        "version": __version__,
+        "version": version(),
         "algorithm": estimator.algorithm,
         "parameters": _plain_parameters(estimator),
         "map": map_.name,
@@ -71,32 +74,34 @@ def save_model(estimator: Any, path: str, overwrite: bool) -> None:
         "rule": model.rule.name,
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
+        "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
         "attributes": {name: getattr(estimator, name) for name in _SAVED_ATTRIBUTES if hasattr(estimator, name)},
     }
-    try:
-        group = zarr.open_group(partial, mode="w")
+
+    def fill(group: Any) -> None:
         for name, array in arrays.items():
-            # one chunk that is always written: an absent one is damage, never the fill value
-            group.create_array(name, data=np.asarray(array), config={"write_empty_chunks": True})
-        group.attrs["daskkcl_model"] = description
-        if not remote:
-            if os.path.exists(path):
-                shutil.rmtree(path)
-            os.rename(partial, path)
-    except OSError as error:
-        raise OutputError(f"The model cannot be written to {path!r}: {error}.") from error
-    finally:
-        if not remote:
-            shutil.rmtree(partial, ignore_errors=True)
+            # One chunk of plain bytes, always written: its length tells whether it is whole, and reading it takes
+            # no codec that could be made to do something else.
+            values = np.asarray(array)
+            values = values.astype(values.dtype.newbyteorder("="))
+            group.create_array(
+                name,
+                data=values,
+                chunks=tuple(max(1, length) for length in values.shape),
+                compressors=None,
+                config={"write_empty_chunks": True},
+            )
+        group.attrs[_MARK] = description
+
+    target.write(fill)
 
 
 def _plain_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that are plain values; others (arrays, kernels) are kept elsewhere or left out."""
-    left_out = {"random_state", "progress", "kernel", "gamma", "kernel_params", "landmarks", "init", "scratch"}
     return {
         name: value
         for name, value in estimator.get_params(deep=False).items()
-        if name not in left_out and isinstance(value, (str, int, float, bool, type(None)))
+        if name not in _LEFT_OUT and isinstance(value, _PLAIN)
     }
 
 
@@ -104,36 +109,50 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     """Open a saved model and check everything in it before believing it."""
     import zarr
 
-    path = os.fspath(path)
+    try:
+        path = local_path(str(os.fspath(path)))
+    except TypeError:
+        raise InvalidInputError(f"{path!r} is not the path or URL of a model.") from None
     if "://" not in path and not os.path.exists(path):
         raise InvalidInputError(f"There is no model at {path!r}.")
     try:
-        group = zarr.open_group(path, mode="r", storage_options=storage_options)
-        description: Any = dict(group.attrs)["daskkcl_model"]
+        group = zarr.open_group(path, mode="r", zarr_format=3, storage_options=storage_options)
+        description: Any = dict(group.attrs)[_MARK]
     except Exception as error:
         raise InvalidInputError(f"{path!r} is not a saved daskkcl model ({type(error).__name__}).") from error
     check = _Checker(path)
     check(isinstance(description, dict) and description.get("format") == _FORMAT, "its format is not known here")
-    check(description.get("algorithm") in classes, f"its algorithm {description.get('algorithm')!r} is not known here")
+    algorithm = description.get("algorithm")
+    check(isinstance(algorithm, str) and algorithm in classes, f"its algorithm {short(algorithm)} is not known here")
     check(description.get("map") in ("landmarks", "identity"), "its map is not known here")
     check(description.get("dtype") in ("float32", "float64"), "its dtype is neither float32 nor float64")
-    check(_whole(description.get("tile_rows"), 1, 2**20), "its tile size is absurd")
+    check(_whole(description.get("tile_rows"), 1, _MAX_TILE_ROWS), "its tile size is absurd")
     check(_whole(description.get("n_features"), 1, 2**31), "its number of features is absurd")
     check(description.get("nan") in ("raise", "drop"), "its nan policy is not known here")
-    arrays = {name: _read(group, name, check) for name in _ARRAYS if name in group}
+    read = {name: _read(group, name, check) for name in _ARRAYS}
+    arrays = {name: array for name, array in read.items() if array is not None}
     estimator = _estimator(description, classes, check)
     map_ = _map(description, arrays, kernel, check)
     estimator._model = Model(
         Reader(map_, description["tile_rows"], description["nan"]),
         _centres(arrays, map_, check),
         _rule(description, arrays, check),
+        _order(arrays, check),
     )
     estimator._source, estimator._labels = None, None
     n_clusters = estimator._model.centres.n_clusters
-    check("cluster_sizes" in arrays and len(arrays["cluster_sizes"]) == n_clusters, "its cluster sizes do not fit")
+    sizes = arrays.get("cluster_sizes", np.empty(0))
+    check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
     estimator.n_features_in_ = map_.n_features
+    names = description.get("feature_names") or []
+    check(isinstance(names, list) and all(isinstance(name, str) for name in names), "its feature names are none")
+    check(len(names) in (0, map_.n_features), "its feature names do not fit")
+    if names:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    if isinstance(map_, LandmarkMap):
+        estimator.kernel = map_.kernel
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
-    estimator.cluster_sizes_ = arrays["cluster_sizes"]
+    estimator.cluster_sizes_ = sizes
     estimator.history_ = arrays.get("history", np.empty(0)).tolist()
     attributes = description.get("attributes")
     for name in _SAVED_ATTRIBUTES:
@@ -144,7 +163,8 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         ):
             setattr(estimator, name, attributes[name])
     if "counts" in arrays:
-        estimator.win_counts_ = arrays["counts"]
+        check(len(arrays["counts"]) == n_clusters, "its win counts do not fit")
+        estimator.win_counts_ = arrays["counts"][estimator._model.order]
     return estimator
 
 
@@ -161,16 +181,26 @@ def _whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _read(group: Any, name: str, check: _Checker) -> NDArray[Any]:
-    array = group[name]
-    check(hasattr(array, "dtype") and array.dtype.kind in "fiub", f"{name!r} does not hold numbers")
-    check(array.ndim == _ARRAYS[name], f"{name!r} has {getattr(array, 'ndim', '?')} dimensions")
+def _read(group: Any, name: str, check: _Checker) -> NDArray[Any] | None:
+    try:
+        array = group[name]
+    except KeyError:
+        return None
+    except Exception as error:
+        check(False, f"{name!r} cannot be opened ({type(error).__name__}: {error})")
+    check(getattr(array, "ndim", 0) == _ARRAYS[name], f"{name!r} has {getattr(array, 'ndim', 'no')} dimensions")
+    check(array.dtype.kind in "fiub", f"{name!r} does not hold numbers")
     size = math.prod(array.shape) * array.dtype.itemsize
     check(size <= available_bytes() // 4, f"{name!r} says it takes {format_bytes(size)}")
-    # Chunks are decoded whole, so an absurd chunk is as bad as an absurd shape.
-    chunk = math.prod(array.chunks) * array.dtype.itemsize
-    check(chunk <= max(2 * size, 2**20), f"{name!r} has chunks of {format_bytes(chunk)}")
-    check(array.nchunks_initialized == array.nchunks, f"{name!r} has absent chunks")
+    # One chunk of plain bytes, as it was saved: other codecs may run anything, and a chunk is decoded whole.
+    codecs = [codec.to_dict().get("name") for codec in array.metadata.codecs]
+    check(codecs == ["bytes"], f"{name!r} is encoded by {short(codecs)}")
+    check(array.chunks == tuple(max(1, n) for n in array.shape), f"{name!r} has chunks of {array.chunks}")
+    if size == 0:
+        return np.empty(array.shape, dtype=array.dtype)
+    stored = _stored_bytes(array)
+    check(stored is not None, f"the chunk of {name!r} is absent")
+    check(stored == size, f"the chunk of {name!r} has {stored:,} bytes, not {size:,}")
     try:
         values = np.asarray(array[...])
     except Exception as error:
@@ -179,12 +209,25 @@ def _read(group: Any, name: str, check: _Checker) -> NDArray[Any]:
     return values
 
 
+def _stored_bytes(array: Any) -> int | None:
+    from zarr.core.sync import sync
+
+    key = (array.store_path / array.metadata.encode_chunk_key((0,) * array.ndim)).path
+    try:
+        return int(sync(array.store_path.store.getsize(key)))
+    except FileNotFoundError:
+        return None
+
+
 def _estimator(description: dict[str, Any], classes: dict[str, type[Any]], check: _Checker) -> Any:
     cls = classes[description["algorithm"]]
     parameters = description.get("parameters")
     check(isinstance(parameters, dict), "it has no parameters")
-    known = set(cls().get_params(deep=False))
+    known = set(cls().get_params(deep=False)) - _LEFT_OUT
     check(set(parameters or {}) <= known, "it has parameters that the algorithm does not have")
+    check(
+        all(isinstance(value, _PLAIN) for value in (parameters or {}).values()), "its parameters are not plain values"
+    )
     return cls(**(parameters or {}))
 
 
@@ -193,15 +236,30 @@ def _map(description: dict[str, Any], arrays: dict[str, Any], kernel: Any, check
     if description["map"] == "identity":
         check("origin" in arrays and arrays["origin"].shape == (n_features,), "its origin does not fit")
         return IdentityMap(arrays["origin"], dtype)
-    check("landmarks" in arrays and arrays["landmarks"].shape[1] == n_features, "its landmarks do not fit")
-    if kernel is not None:
-        from ..kernels import as_kernel
-
-        value: Kernel = as_kernel(kernel)
-    else:
-        value = from_dict(description.get("kernel"))
+    landmarks = arrays.get("landmarks", np.empty((0, 0)))
+    check(len(landmarks) >= 1 and landmarks.shape[1] == n_features, "its landmarks do not fit")
+    value = _kernel(description.get("kernel"), kernel, check)
     check(value.resolved, "its kernel has no width")
-    return LandmarkMap(value, arrays["landmarks"], dtype)
+    try:
+        value.columns(landmarks[:1], dtype)
+    except InvalidInputError as error:
+        check(False, f"its kernel does not go with its landmarks: {error}")
+    return LandmarkMap(value, landmarks, dtype)
+
+
+def _kernel(stored: Any, given: Any, check: _Checker) -> Kernel:
+    """Return the kernel that is stored, or the one given in place of a function, which is not."""
+    try:
+        value = from_dict(stored)
+    except InvalidInputError as error:
+        if given is not None:
+            return as_kernel(given)
+        check(False, f"{error}. If the kernel was a function, pass it: load(path, kernel=function)")
+    check(
+        given is None or as_kernel(given) == value,
+        f"its kernel is {short(value)}, not the one given; leave out kernel=",
+    )
+    return value
 
 
 def _centres(arrays: dict[str, Any], map_: Map, check: _Checker) -> Centres:
@@ -209,6 +267,13 @@ def _centres(arrays: dict[str, Any], map_: Map, check: _Checker) -> Centres:
     coefficients, norms = arrays["coefficients"], arrays["norms"]
     check(len(norms) >= 1 and coefficients.shape == (len(norms), map_.n_measurements), "its centres do not fit")
     return Centres(coefficients.astype(np.float64), norms.astype(np.float64), None, map_.dtype)
+
+
+def _order(arrays: dict[str, Any], check: _Checker) -> NDArray[np.intp]:
+    order, n_clusters = arrays.get("order", np.empty(0)), len(arrays["norms"])
+    fits = order.dtype.kind in "iu" and np.array_equal(np.sort(order), np.arange(n_clusters))
+    check(fits, "the numbering of its clusters does not fit")
+    return order.astype(np.intp)
 
 
 def _rule(description: dict[str, Any], arrays: dict[str, Any], check: _Checker) -> Any:
@@ -219,5 +284,6 @@ def _rule(description: dict[str, Any], arrays: dict[str, Any], check: _Checker) 
         fits = "counts" in arrays and arrays["counts"].shape == arrays["norms"].shape and (arrays["counts"] > 0).all()
         check(fits, "its win counts do not fit")
         return FrequencySensitive(tuple(float(x) for x in arrays["counts"]))
-    check(rule == "fuzzy" and isinstance(fuzzifier, (int, float)) and fuzzifier > 1, "its rule is not known here")
+    number = isinstance(fuzzifier, (int, float)) and math.isfinite(fuzzifier) and fuzzifier > 1
+    check(rule == "fuzzy" and number, "its rule is not known here")
     return Fuzzy(float(fuzzifier))  # type: ignore[arg-type]

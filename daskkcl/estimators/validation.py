@@ -9,7 +9,7 @@ import numpy as np
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
-from ..kernels import as_kernel
+from ..kernels import Kernel, as_kernel
 from ..random import Key
 from ..schedules.setup import Problem
 from ..system import parse_bytes
@@ -49,7 +49,7 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
     """Check the parameters that all estimators have and put them together."""
     n = source.n_rows
     n_clusters = _n_clusters(estimator.n_clusters, n)
-    kernel = as_kernel(estimator.kernel, estimator.gamma, **(estimator.kernel_params or {}))
+    kernel = _kernel(estimator)
     map_name = _map(estimator.map)
     landmarks, n_landmarks = _landmarks(estimator.landmarks, estimator.n_landmarks, source)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
@@ -66,6 +66,16 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
         memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
         scratch=None if estimator.scratch is None else str(estimator.scratch),
     )
+
+
+def _kernel(estimator: Any) -> Kernel:
+    params = {} if estimator.kernel_params is None else estimator.kernel_params
+    if not isinstance(params, dict) or not all(isinstance(name, str) for name in params) or "gamma" in params:
+        raise InvalidInputError(
+            f"kernel_params={params!r} must be a dict of the kernel's parameters by name, such as {{'degree': 5}}; the "
+            "width goes to gamma=."
+        )
+    return as_kernel(estimator.kernel, estimator.gamma, **params)
 
 
 def _n_clusters(value: Any, n_rows: int) -> int | None:
@@ -111,8 +121,8 @@ def _dtype(value: Any, source: Source) -> np.dtype[Any]:
         return np.dtype(np.float64 if small else np.float32)
     try:
         dtype = np.dtype(value)
-    except TypeError:
-        dtype = None
+    except (TypeError, ValueError):
+        dtype = np.dtype(object)
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidInputError(f"dtype={value!r}: blocks are computed in 'float32' or 'float64'.")
     return dtype

@@ -89,11 +89,6 @@ class Centres:
         """``-2 G^T`` (m, c) in block precision, ready to be multiplied by Z from the left."""
         return np.ascontiguousarray(-2.0 * self.coefficients.T, dtype=self.dtype)
 
-    def take(self, order: Floats) -> Centres:
-        """Return the centres in another order."""
-        means = None if self.means is None else self.means[order]
-        return Centres(self.coefficients[order], self.norms[order], means, self.dtype)
-
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state.pop("gemm", None)  # derived: cheaper to make again than to send

@@ -31,10 +31,6 @@ class Nearest:
         """Return the winner of each row of squared distances."""
         return D.argmin(axis=1)
 
-    def take(self, order: Floats) -> Nearest:
-        """Return the rule for renumbered clusters."""
-        return self
-
 
 @dataclass(frozen=True)
 class FrequencySensitive:
@@ -57,10 +53,6 @@ class FrequencySensitive:
         """Return the winner of each row of squared distances."""
         counts = np.asarray(self.counts)
         return (D * (counts / counts.sum()).astype(D.dtype)).argmin(axis=1)
-
-    def take(self, order: Floats) -> FrequencySensitive:
-        """Return the rule for renumbered clusters."""
-        return FrequencySensitive(tuple(self.counts[i] for i in order))
 
 
 def cluster_sums(Z: Floats, labels: NDArray[np.intp], n_clusters: int) -> tuple[Floats, Floats]:

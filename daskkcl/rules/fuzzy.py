@@ -52,10 +52,6 @@ class Fuzzy:
         """Return the memberships of each row of squared distances."""
         return memberships(D, scale, self.fuzzifier)
 
-    def take(self, order: Floats) -> Fuzzy:
-        """Return the rule for renumbered clusters."""
-        return self
-
 
 def memberships(D: Floats, scale: Floats, fuzzifier: float) -> Floats:
     """Return ``u_ij = (dmin_i / d_ij)^(1/(m-1))``, rows divided by their sum.

@@ -31,6 +31,7 @@ class LiteralRun:
     prototypes: NDArray[np.intp]
     objective: tuple[float, ...]
     n_iter: int
+    converged: bool
 
 
 def weighted_kernel_fcm(
@@ -55,7 +56,7 @@ def weighted_kernel_fcm(
         change = np.inf if U is None else float(np.abs(U_new - U)[part].max(initial=0.0))
         if change**2 < tol or n_iter >= max_iter:
             prototypes = np.where(part[:, None], d, np.inf).argmin(axis=0)
-            return LiteralRun(U_new, A, d, norms, prototypes, tuple(objective), n_iter)
+            return LiteralRun(U_new, A, d, norms, prototypes, tuple(objective), n_iter, change**2 < tol)
         mass = W.sum(axis=0)
         A = np.where(mass > 0, W / np.where(mass > 0, mass, 1), A)  # a cluster without mass keeps its centre
         U, n_iter = U_new, n_iter + 1

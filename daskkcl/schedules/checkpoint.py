@@ -7,17 +7,21 @@ without its mark, or whose arrays do not match their digest, never was. The two 
 from __future__ import annotations
 
 import json
+import os
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CheckpointError
+from ..blocks.sources import local_path
+from ..errors import CheckpointError, InvalidInputError, StorageError
+from ..kernels import Kernel
 
-__all__ = ["Checkpoint", "saved_seed"]
+__all__ = ["Checkpoint", "describe", "digest", "saved_seed"]
 
 _FORMAT = 1
+_MARK = "daskkcl_checkpoint"
 
 
 class Checkpoint:
@@ -25,9 +29,11 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : str or None
+    path : path or URL, or None
     identity : dict
         What the run is: algorithm, parameters, data. A checkpoint of another run is refused.
+    storage_options : dict, optional
+        For URLs.
 
     Examples
     --------
@@ -43,31 +49,34 @@ class Checkpoint:
     daskkcl.errors.CheckpointError: ...
     """
 
-    def __init__(
-        self, path: str | None, identity: dict[str, Any], storage_options: dict[str, Any] | None = None
-    ) -> None:
-        self.path = path
+    def __init__(self, path: Any, identity: dict[str, Any], storage_options: dict[str, Any] | None = None) -> None:
+        self.path, self.storage_options = _place(path, storage_options)
         self.identity = json.loads(json.dumps(identity, default=str, sort_keys=True))
-        self.storage_options = storage_options
         self._group: Any = None
+
+    def open(self) -> None:
+        """Make the group, or see that the one that is there belongs to this very run."""
+        if self.path is None or self._group is not None:
+            return
+        import zarr
+
+        stored = _stored(self.path, self.storage_options)
+        if stored is not None:
+            self._compare(stored)
+        try:
+            self._group = zarr.open_group(self.path, mode="a", zarr_format=3, storage_options=self.storage_options)
+            if stored is None:
+                self._group.attrs[_MARK] = {"format": _FORMAT, "identity": self.identity}
+        except Exception as error:
+            raise CheckpointError(f"The checkpoint {self.path!r} cannot be written: {error}.") from error
 
     def load(self) -> dict[str, NDArray[Any]] | None:
         """Return the latest complete state of this very run, or None."""
         if self.path is None:
             return None
-        import zarr
-
-        group = zarr.open_group(self.path, mode="a", storage_options=self.storage_options)
-        stored: Any = dict(group.attrs).get("daskkcl_checkpoint")
-        if stored is None:
-            if list(group.keys()):
-                raise CheckpointError(f"{self.path!r} is a Zarr group and no checkpoint; choose another path.")
-            group.attrs["daskkcl_checkpoint"] = {"format": _FORMAT, "identity": self.identity}
-        else:
-            self._compare(stored)
-        self._group = group
-        for name in sorted(group.group_keys(), reverse=True):
-            state = _read_state(group[name])
+        self.open()
+        for name in reversed(self._states()):
+            state = _read_state(self._group[name])
             if state is not None:
                 return state
         return None
@@ -76,58 +85,120 @@ class Checkpoint:
         """Write a state; the one before stays until this one is complete."""
         if self.path is None:
             return
-        if self._group is None:
-            self.load()
-        names = sorted(self._group.group_keys())
+        self.open()
+        names = self._states()
         number = 1 + (int(names[-1].split("-")[1]) if names else 0)
-        target = self._group.create_group(f"state-{number:08d}")
-        for name, value in state.items():
-            target.create_array(name, data=np.asarray(value))
-        target.attrs["complete"] = _digest(state)
-        for name in names[:-1]:
-            del self._group[name]
+        try:
+            target = self._group.create_group(f"state-{number:08d}")
+            for name, value in state.items():
+                target.create_array(name, data=np.asarray(value), config={"write_empty_chunks": True})
+            target.attrs["complete"] = digest(state)
+            for name in names[:-1]:
+                del self._group[name]
+        except OSError as error:
+            raise StorageError(f"The checkpoint {self.path!r} cannot be written: {error}.") from error
+
+    def _states(self) -> list[str]:
+        names = [name for name in self._group.group_keys() if name.startswith("state-") and name[6:].isdecimal()]
+        return sorted(names, key=lambda name: int(name[6:]))
 
     def _compare(self, stored: dict[str, Any]) -> None:
-        if stored.get("format") != _FORMAT:
+        if stored.get("format") != _FORMAT or not isinstance(stored.get("identity"), dict):
             raise CheckpointError(f"{self.path!r} was written by another version of daskkcl; delete it to start anew.")
         theirs, ours = stored["identity"], self.identity
-        different = [
-            f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} here"
-            for name in sorted({*theirs, *ours})
-            if theirs.get(name) != ours.get(name)
-        ]
+        different = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+        if {"seed", "shape"} & set(different):  # which rows the digest of the data is taken of follows from those
+            different = [name for name in different if name != "data"]
         if different:
+            details = [f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} here" for name in different[:4]]
             raise CheckpointError(
-                f"The checkpoint {self.path!r} belongs to another run ({'; '.join(different[:4])}). "
+                f"The checkpoint {self.path!r} belongs to another run ({'; '.join(details)}). "
                 "Use another checkpoint path, or delete it to start anew."
             )
 
 
-def saved_seed(path: str | None, storage_options: dict[str, Any] | None = None) -> int | None:
-    """Return the seed of the run a checkpoint belongs to, so that an unseeded run can go on with it."""
-    if path is None:
-        return None
-    import zarr
+def saved_seed(path: Any, storage_options: dict[str, Any] | None = None) -> int | None:
+    """Return the seed of the run a checkpoint belongs to, so that an unseeded run can go on with it.
 
-    try:
-        attrs: Any = dict(zarr.open_group(path, mode="r", storage_options=storage_options).attrs)
-        return int(attrs["daskkcl_checkpoint"]["identity"]["seed"])
-    except (KeyError, TypeError, ValueError, OSError):
-        return None
+    What is no checkpoint is refused: this is asked before any data are read.
+    """
+    path, storage_options = _place(path, storage_options)
+    stored = None if path is None else _stored(path, storage_options)
+    seed = ((stored or {}).get("identity") or {}).get("seed")
+    return seed if isinstance(seed, int) else None
 
 
-def _digest(state: dict[str, Any]) -> str:
-    digest = blake2b(digest_size=16)
+def describe(value: Any) -> Any:
+    """Return a parameter as JSON values that are the same in every process and differ when it differs.
+
+    Examples
+    --------
+    >>> describe(np.int64(3)), describe(len)
+    (3, 'builtins.len')
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, Kernel):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {str(name): describe(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return f"{array.dtype} {array.shape} {digest({'': array})}"
+    if callable(value):
+        owner = value if hasattr(value, "__qualname__") else type(value)
+        return f"{owner.__module__}.{owner.__qualname__}"
+    return repr(value)
+
+
+def digest(state: dict[str, Any]) -> str:
+    """Return a digest of named arrays."""
+    total = blake2b(digest_size=16)
     for name in sorted(state):
         array = np.ascontiguousarray(state[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
+
+
+def _place(path: Any, storage_options: dict[str, Any] | None) -> tuple[str | None, dict[str, Any] | None]:
+    if path is None:
+        return None, None
+    try:
+        text = local_path(str(os.fspath(path)))
+    except TypeError:
+        raise InvalidInputError(f"checkpoint={path!r} is not a path or URL.") from None
+    return text, storage_options if "://" in text else None
+
+
+def _stored(path: str, storage_options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a checkpoint says it is, None when nothing is there; something else is refused."""
+    import zarr
+
+    local = "://" not in path
+    if local and not os.path.lexists(path):
+        return None
+    other = CheckpointError(f"There is something at {path!r} that is no checkpoint; choose another path.")
+    try:
+        group = zarr.open_group(path, mode="r", storage_options=storage_options)
+        stored: Any = dict(group.attrs).get(_MARK)
+        vacant = not list(group.keys())
+    except Exception as error:
+        if local and not (os.path.isdir(path) and not os.listdir(path)):
+            raise other from error
+        return None
+    if isinstance(stored, dict):
+        return stored
+    if stored is not None or not vacant:
+        raise other
+    return None
 
 
 def _read_state(group: Any) -> dict[str, NDArray[Any]] | None:
     try:
         state = {name: np.asarray(array[...]) for name, array in group.arrays()}
-        return state if dict(group.attrs).get("complete") == _digest(state) else None
+        return state if dict(group.attrs).get("complete") == digest(state) else None
     except Exception:  # a torn state of a run that was killed: the one before it counts
         return None

@@ -17,7 +17,7 @@ from ..random import Key
 from ..rules.fuzzy import Fuzzy, best_fuzzy_run, d2_seeds, fuzzy_c_means
 from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, weighted_kernel_fcm
 from .checkpoint import Checkpoint
-from .data import Dataset, row_blocks
+from .data import Dataset, stream
 from .passes import sum_pass
 from .setup import Setup
 from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
@@ -74,15 +74,18 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     the next level, so the last step sees at most ten times c centres a level however many chunks there were.
     """
     key = setup.problem.key.child("okfcm")
-    levels, first = _restore(checkpoint.load())
-    blocks = _ChunkBlocks(setup, settings)
+    saved = checkpoint.load()
+    if saved and "pass_means" in saved:
+        return _exact_passes(setup, saved, settings, checkpoint)
+    levels, position = _restore(saved)
+    blocks = _ChunkBlocks(setup, settings, position)
     setup.engine.progress.begin("chunks", setup.problem.n_rows)
-    setup.engine.progress.advance(blocks.edges[first])
-    for segment in range(first, blocks.n_blocks, _SEGMENT_BLOCKS):
+    setup.engine.progress.advance(position)
+    for segment in range(0, blocks.n_blocks, _SEGMENT_BLOCKS):
         stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
         for level, summary in _run_segment(setup, blocks, range(segment, stop), start, settings, key):
             _wait(levels, level, summary, setup.map_, start, settings, key)
-        checkpoint.save(_state(levels, stop))
+        checkpoint.save(_state(levels, blocks.edges[stop]))
     setup.engine.progress.end()
     waiting = [summary for level in sorted(levels, reverse=True) for summary in levels[level][1]]
     points = _points(waiting, setup.map_)
@@ -100,32 +103,35 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     )
     if settings.max_passes <= 1:
         return FuzzyResult(setup.map_, run.centres, run.masses, run.objective, run.n_iter, run.converged)
-    return _exact_passes(setup, run.centres, settings)
+    found = {"pass_means": np.asarray(run.centres.means), "pass_masses": run.masses, "pass_history": np.empty(0)}
+    return _exact_passes(setup, found, settings, checkpoint)
 
 
-def _exact_passes(setup: Setup, centres: Centres, settings: FuzzySettings) -> FuzzyResult:
+def _exact_passes(setup: Setup, state: dict[str, Any], settings: FuzzySettings, checkpoint: Checkpoint) -> FuzzyResult:
     """Go on with exact steps over all rows until J settles."""
     data = Dataset(setup.engine, setup.source, setup.layout("labelling"))
-    history: list[float] = []
-    converged = False
-    for number in range(settings.max_passes - 1):
-        sums = sum_pass(data, Model(setup.reader, centres, Fuzzy(settings.fuzzifier)), f"pass {number + 1}")
+    centres, mass = Centres.from_means(state["pass_means"], setup.map_), state["pass_masses"]
+    history: list[float] = state["pass_history"].tolist()
+    while len(history) < settings.max_passes - 1 and not _settled(history):
+        sums = sum_pass(data, Model(setup.reader, centres, Fuzzy(settings.fuzzifier)), f"pass {len(history) + 1}")
         history.append(float(sums.objective.value))
         mass = sums.mass.value
         means = np.where(mass[:, None] > 0, sums.S.value / np.maximum(mass, 1e-300)[:, None], centres.means)
         centres = Centres.from_means(means, setup.map_)
-        if len(history) > 1 and history[-2] - history[-1] <= 1e-4 * history[-2]:
-            converged = True
-            break
-    return FuzzyResult(setup.map_, centres, mass, tuple(history), len(history), converged)
+        checkpoint.save({"pass_means": means, "pass_masses": mass, "pass_history": np.array(history)})
+    return FuzzyResult(setup.map_, centres, mass, tuple(history), len(history), _settled(history))
+
+
+def _settled(history: list[float]) -> bool:
+    return len(history) > 1 and history[-2] - history[-1] <= 1e-4 * history[-2]
 
 
 class _ChunkBlocks:
-    """Blocks of whole chunks of rows, in the order of the rows."""
+    """Blocks of whole chunks of rows from `begin` on, in the order of the rows."""
 
-    def __init__(self, setup: Setup, settings: FuzzySettings) -> None:
+    def __init__(self, setup: Setup, settings: FuzzySettings, begin: int) -> None:
         self.block_rows = setup.layout("chunks").block_rows
-        self.edges = block_edges(setup.problem.n_rows, self.block_rows)
+        self.edges = [begin + edge for edge in block_edges(setup.problem.n_rows - begin, self.block_rows)]
         self.chunk_rows = settings.chunk_rows
 
     @property
@@ -152,12 +158,17 @@ def _run_segment(
     summarise, merge = delayed(summarise_chunks, pure=False), delayed(merge_summaries, pure=False)
     reader, shared = delayed(setup.reader, traverse=False), delayed((start, settings, key), traverse=False)
     edges = blocks.edges[segment.start : segment.stop + 1]
-    chunks: list[Any] = []
-    for number, rows in zip(segment, row_blocks(setup.source, edges), strict=True):
-        count = blocks.chunks_of(number)
-        first_chunk = blocks.edges[number] // settings.chunk_rows
-        summaries = summarise(rows, blocks.edges[number], first_chunk, reader, shared)
-        chunks += [summaries[i] for i in range(count)]
+    blocks_summaries = stream(
+        engine,
+        setup.source,
+        edges,
+        lambda start, rows: summarise(rows, start, start // settings.chunk_rows, reader, shared),
+    )
+    chunks = [
+        summaries[i]
+        for number, summaries in zip(segment, blocks_summaries, strict=True)
+        for i in range(blocks.chunks_of(number))
+    ]
     first_group = edges[0] // settings.chunk_rows // FAN_IN
     whole = len(chunks) // FAN_IN
     merged = [merge(chunks[g * FAN_IN : (g + 1) * FAN_IN], reader, shared, 0, first_group + g) for g in range(whole)]
@@ -234,8 +245,9 @@ def _wait(
     _wait(levels, level + 1, one, map_, start, settings, key)
 
 
-def _state(levels: Levels, block: int) -> dict[str, Any]:
-    state: dict[str, Any] = {"block": np.array(block)}
+def _state(levels: Levels, position: int) -> dict[str, Any]:
+    # The first row that is still to come, not the number of a block: the next plan may cut other blocks.
+    state: dict[str, Any] = {"position": np.array(position)}
     for level, (merged, waiting) in levels.items():
         state[f"merged_{level}"] = np.array([merged, len(waiting)])
         if waiting:
@@ -252,7 +264,7 @@ def _restore(state: dict[str, Any] | None) -> tuple[Levels, int]:
             merged, count = (int(x) for x in state[name])
             pairs = zip(state[f"means_{level}"], state[f"masses_{level}"], strict=True) if count else ()
             levels[level] = (merged, [Summary(*pair) for pair in pairs])
-    return levels, int(state["block"]) if state else 0
+    return levels, int(state["position"]) if state else 0
 
 
 # --- the paper's own form ---------------------------------------------------------------------------------------
@@ -268,7 +280,12 @@ class _Prototypes:
 
 
 def online_fuzzy_literal(
-    setup: Setup, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, extend: str
+    setup: Setup,
+    kernel: Kernel,
+    start_rows: Floats | None,
+    settings: FuzzySettings,
+    extend: str,
+    checkpoint: Checkpoint,
 ) -> FuzzyResult:
     """Online kernel fuzzy c-means as published (Algorithm 6): chunks are random subsets with their own kernel matrix.
 
@@ -276,22 +293,7 @@ def online_fuzzy_literal(
     prototypes ends it. All rows are then placed by distance to the centres of that run (``extend="centres"``) or to
     its prototype rows (``"prototypes"``, as published).
     """
-    from dask.delayed import delayed
-
-    blocks = epoch_blocks(setup, 0)
-    layout = setup.layout("subsets")
-    results: list[Any] = []
-    call = delayed(literal_chunks, pure=False)
-    key = setup.problem.key.child("okfcm")
-    shared = delayed((blocks, kernel, start_rows, settings, setup.problem.nan, key), traverse=False)
-    for block, block_rows in shuffled_rows(blocks, range(blocks.n_blocks), lambda i: results[i - 4] if i > 3 else None):
-        results.append(call(block_rows, blocks.edges[block], shared))
-    setup.engine.progress.begin("chunks", setup.problem.n_rows)
-    parts = setup.engine.with_threads(layout.threads).compute(results, "literal_chunks", layout.block_rows)
-    setup.engine.progress.end()
-    chunks = [chunk for part in parts for chunk in part]
-    rows = np.concatenate([chunk.rows for chunk in chunks])
-    weights = np.concatenate([chunk.weights for chunk in chunks])
+    rows, weights = _prototypes(setup, kernel, start_rows, settings, checkpoint)
     run = _literal_run(rows, weights, kernel, start_rows, settings, setup.problem.key.child("okfcm", "final"))
     dtype = setup.problem.dtype
     if extend == "prototypes":
@@ -300,12 +302,49 @@ def online_fuzzy_literal(
         centres = Centres(np.eye(len(final)), norms, None, dtype)
         map_ = LandmarkMap(kernel, final, dtype)
     else:
-        A = run.A[: len(rows)]
-        used = (A != 0).any(axis=1)
-        centres = Centres(np.ascontiguousarray(A[used].T), run.norms, None, dtype)
-        map_ = LandmarkMap(kernel, rows[used], dtype)
+        objects = rows if start_rows is None else np.concatenate([rows, start_rows])
+        used = (run.A != 0).any(axis=1)  # of the starting rows, only where a centre that got no mass still stands
+        centres = Centres(np.ascontiguousarray(run.A[used].T), run.norms, None, dtype)
+        map_ = LandmarkMap(kernel, objects[used], dtype)
     masses = (weights[:, None] * run.U[: len(rows)] ** settings.fuzzifier).sum(axis=0)
-    return FuzzyResult(map_, centres, masses, run.objective, run.n_iter, run.n_iter < settings.max_iter)
+    return FuzzyResult(map_, centres, masses, run.objective, run.n_iter, run.converged)
+
+
+def _prototypes(
+    setup: Setup, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, checkpoint: Checkpoint
+) -> tuple[Floats, Floats]:
+    """Return the prototype rows of all chunks and their weights."""
+    from dask.delayed import delayed
+
+    none = np.empty((0, setup.source.n_features), dtype=setup.source.dtype)
+    saved = checkpoint.load() or {"rows": none, "weights": np.empty(0), "position": np.array(0)}
+    rows, weights, position = saved["rows"], saved["weights"], int(saved["position"])
+    progress, layout = setup.engine.progress, setup.layout("subsets")
+    engine, key = setup.engine.with_threads(layout.threads), setup.problem.key.child("okfcm")
+    if position == setup.problem.n_rows:
+        return rows, weights
+    blocks = epoch_blocks(setup, 0, position)
+    call = delayed(literal_chunks, pure=False)
+    shared = delayed((blocks, kernel, start_rows, settings, setup.problem.nan, key), traverse=False)
+    progress.begin("chunks", setup.problem.n_rows)
+    progress.advance(position)
+    for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
+        stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
+        results = _literal_segment(blocks, range(segment, stop), call, shared)
+        parts = engine.compute(results, "literal_chunks", layout.block_rows)
+        chunks = [chunk for part in parts for chunk in part]
+        rows = np.concatenate([rows, *(chunk.rows for chunk in chunks)])
+        weights = np.concatenate([weights, *(chunk.weights for chunk in chunks)])
+        checkpoint.save({"rows": rows, "weights": weights, "position": np.array(blocks.edges[stop])})
+    progress.end()
+    return rows, weights
+
+
+def _literal_segment(blocks: ShuffledBlocks, segment: range, call: Any, shared: Any) -> list[Any]:
+    results: list[Any] = []
+    for start, rows in shuffled_rows(blocks, segment, lambda i: results[i - 4] if i > 3 else None):
+        results.append(call(rows, start, shared))
+    return results
 
 
 @task

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -9,19 +12,74 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, write_run
-from ..blocks.sources import ArraySource, Source
+from ..blocks.sources import ArraySource, Source, ZarrSource, read_rows
 from ..errors import InvalidInputError
 from ..plan import Layout, block_edges
 from ..random import Key
 from .engine import Engine
 from .tasks import BadRowError, Reader, first_bad_row, measure_block, spill_block
 
-__all__ = ["Dataset", "explain_bad_row", "gather", "load_rows", "shuffle"]
+__all__ = ["Dataset", "explain_bad_row", "gather", "load_rows", "shuffle", "stream"]
 
 
-def row_blocks(source: Source, edges: list[int]) -> list[Any]:
-    """Return the blocks between the edges as delayed values."""
-    return list(source.blocks(edges).to_delayed(optimize_graph=True).ravel())
+def stream(
+    engine: Engine, source: Source, edges: list[int], consume: Callable[[int, Any], Any], lookahead: int = 1
+) -> list[Any]:
+    """Return ``consume(start, rows)`` of every block of rows, as delayed values; None skips a block, unread.
+
+    On threads, reading a block waits for the result of the block ``threads + lookahead`` before it: whatever order the
+    scheduler prefers, no more blocks than that are ever held. A cluster's scheduler holds back by itself.
+    """
+    ahead = engine.threads + lookahead
+    results: list[Any] = []
+
+    def after() -> Any:
+        return results[-ahead] if engine.local and len(results) >= ahead else None
+
+    for start, rows in zip(edges[:-1], _row_blocks(source, edges, after), strict=True):
+        result = consume(start, rows)
+        if result is not None:
+            results.append(result)
+    return results
+
+
+def _row_blocks(source: Source, edges: list[int], after: Callable[[], Any]) -> Iterator[Any]:
+    """Yield the blocks between the edges; ``after()`` is what reading the next one waits for."""
+    from dask.delayed import delayed
+
+    if isinstance(source, ArraySource):
+        for a, b in pairwise(edges):
+            yield delayed(source.array[a:b], traverse=False)
+    elif isinstance(source, ZarrSource):
+        read, join = delayed(read_slab, pure=False), delayed(join_rows, pure=False)
+        array = delayed(source.array, traverse=False)
+        slab_edges = source.slabs(edges)
+        slabs: list[Any] = []
+        for a, b in pairwise(edges):
+            first, last = bisect_right(slab_edges, a) - 1, bisect_left(slab_edges, b)
+            while len(slabs) < last:
+                slabs.append(read(array, slab_edges[len(slabs)], slab_edges[len(slabs) + 1], after()))
+            if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
+                yield slabs[first]
+            else:
+                yield join(slabs[first:last], slab_edges[first], a, b)
+    else:
+        yield from source.blocks(edges).to_delayed(optimize_graph=True).ravel()
+
+
+def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
+    """Read whole chunks of a store. `after` is waited for and not used."""
+    return read_rows(array, start, stop)
+
+
+def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int) -> NDArray[Any]:
+    """Copy rows `start` to `stop` out of slabs, the first of which begins at row `first`."""
+    out = np.empty((stop - start, slabs[0].shape[1]), dtype=slabs[0].dtype)
+    for slab in slabs:
+        a, b = max(start, first), min(stop, first + len(slab))
+        out[a - start : b - start] = slab[a - first : b - first]
+        first += len(slab)
+    return out
 
 
 class Dataset:
@@ -47,22 +105,22 @@ class Dataset:
         """Rows, dropped ones included."""
         return self.source.n_rows
 
-    def blocks(self) -> list[Any]:
-        """Return the blocks as delayed values: rows, or measurements if those are kept."""
-        return row_blocks(self.source, self.edges) if self._kept is None else self._kept
+    def each(self, consume: Callable[[int, Any], Any]) -> list[Any]:
+        """Return ``consume(start, block)`` of every block: of rows, or of measurements if those are kept."""
+        if self._kept is None:
+            return stream(self.engine, self.source, self.edges, consume)
+        return [consume(start, block) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
 
     def keep_rows(self) -> None:
         """Keep the rows where they are computed (on the workers of a cluster)."""
-        self._kept = self.engine.persist(self.blocks())
+        self._kept = self.engine.persist(self.each(lambda start, rows: rows))
 
     def keep_measurements(self, reader: Reader) -> None:
         """Measure all rows once and keep the measurements in memory."""
         from dask.delayed import delayed
 
         measure, shared = delayed(measure_block, pure=False), delayed(reader, traverse=False)
-        self._kept = self.engine.persist(
-            [measure(rows, start, shared) for start, rows in zip(self.edges[:-1], self.blocks(), strict=True)]
-        )
+        self._kept = self.engine.persist(self.each(lambda start, rows: measure(rows, start, shared)))
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
         """Measure all rows once and keep the measurements in scratch."""
@@ -70,10 +128,7 @@ class Dataset:
 
         spill, shared = delayed(spill_block, pure=False), delayed(reader, traverse=False)
         self._kept = self.engine.persist(
-            [
-                spill(rows, start, shared, scratch.file(f"measurements-{start:012d}"))
-                for start, rows in zip(self.edges[:-1], self.blocks(), strict=True)
-            ]
+            self.each(lambda start, rows: spill(rows, start, shared, scratch.file(f"measurements-{start:012d}")))
         )
         self._scratch = scratch  # the files must outlive the blocks
 
@@ -84,20 +139,22 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
         return source.array[rows]
     from dask.delayed import delayed
 
+    engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
     cuts = np.searchsorted(rows[order], edges)
-    wanted = [i for i in range(len(edges) - 1) if cuts[i] < cuts[i + 1]]
-    blocks = row_blocks(source, edges)
     take = delayed(take_rows, pure=False)
+    wanted = {edges[i]: slice(cuts[i], cuts[i + 1]) for i in range(len(edges) - 1) if cuts[i] < cuts[i + 1]}
+
+    def pick(start: int, block: Any) -> Any:
+        return take(block, rows[order[wanted[start]]] - start) if start in wanted else None
+
     engine.progress.begin("sampling", len(wanted), "blocks")
-    parts = engine.with_threads(layout.threads).compute(
-        [take(blocks[i], rows[order[cuts[i] : cuts[i + 1]]] - edges[i]) for i in wanted], "take_rows", 1
-    )
+    parts = engine.compute(stream(engine, source, edges, pick), "take_rows", 1)
     engine.progress.end()
     out = np.empty((len(rows), source.n_features), dtype=source.dtype)
-    for i, part in zip(wanted, parts, strict=True):
-        out[order[cuts[i] : cuts[i + 1]]] = part
+    for piece, part in zip(wanted.values(), parts, strict=True):
+        out[order[piece]] = part
     return out
 
 
@@ -114,14 +171,15 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
 
     edges = block_edges(source.n_rows, layout.block_rows)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
+    engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
-    blocks = row_blocks(source, edges)
     if engine.local:
         fill, target = delayed(fill_rows, pure=False), delayed(_Hold(out), traverse=False)
-        tasks = [fill(target, start, block) for start, block in zip(edges[:-1], blocks, strict=True)]
-        engine.with_threads(layout.threads).compute(tasks, "fill_rows", layout.block_rows)
+        tasks = stream(engine, source, edges, lambda start, rows: fill(target, start, rows))
+        engine.compute(tasks, "fill_rows", layout.block_rows)
     else:
-        for start, block in zip(edges[:-1], engine.compute(blocks), strict=True):
+        blocks = engine.compute(stream(engine, source, edges, lambda start, rows: rows))
+        for start, block in zip(edges[:-1], blocks, strict=True):
             out[start : start + len(block)] = block
     engine.progress.end()
     return ArraySource(out, lazy=source.lazy)
@@ -146,12 +204,11 @@ def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: 
     edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch)
     write, shared = delayed(write_run, pure=False), delayed(shuffled, traverse=False)
+    runs = count()
+    engine = engine.with_threads(layout.threads)
     engine.progress.begin("shuffling", source.n_rows)
-    engine.with_threads(layout.threads).compute(
-        [write(block, run, shared) for run, block in enumerate(row_blocks(source, edges))],
-        "write_run",
-        layout.block_rows,
-    )
+    tasks = stream(engine, source, edges, lambda start, rows: write(rows, next(runs), shared))
+    engine.compute(tasks, "write_run", layout.block_rows)
     engine.progress.end()
     return shuffled
 
@@ -163,8 +220,8 @@ def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRo
     look = delayed(first_bad_row, pure=False)
     edges = block_edges(source.n_rows, layout.block_rows)
     found = (error.row, 0)
-    for start, block in zip(edges[:-1], row_blocks(source, edges), strict=True):
-        (here,) = engine.compute([look(block, start)])
+    for looking in stream(engine, source, edges, lambda start, rows: look(rows, start)):
+        (here,) = engine.compute([looking])
         if here is not None:
             found = here
             break

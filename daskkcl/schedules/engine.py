@@ -35,6 +35,7 @@ class Engine:
 
     def compute(self, values: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
         """Compute delayed values; every finished task named `watch` advances the progress by `step`."""
+        from dask import threaded  # the function, not its name: looking up a name imports distributed
         from dask.base import compute
 
         if self.client is not None:
@@ -44,16 +45,17 @@ class Engine:
                 self.progress.advance(step * len(values))
             return list(results)
         with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
-            return list(compute(*values, scheduler="threads", num_workers=self.threads))
+            return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
 
     def persist(self, values: Sequence[Any]) -> list[Any]:
         """Compute delayed values and leave them where they were computed."""
+        from dask import threaded
         from dask.base import persist
 
         if self.client is not None:
             return list(self.client.persist(list(values)))
         with single_threaded():
-            return list(persist(*values, scheduler="threads", num_workers=self.threads))
+            return list(persist(*values, scheduler=threaded.get, num_workers=self.threads))
 
     def with_threads(self, threads: int) -> Engine:
         """Return an engine that uses at most so many threads here."""
@@ -69,7 +71,9 @@ def make_engine(client: Any, progress: Progress) -> Engine:
             client = distributed.get_client() if _in_worker() else distributed.Client.current(allow_global=True)
         except ValueError:
             client = None
-    return Engine(client, cpu_count(), progress)
+    from dask import config
+
+    return Engine(client, max(1, int(config.get("num_workers", None) or cpu_count())), progress)
 
 
 def _in_worker() -> bool:

@@ -54,6 +54,7 @@ def kernel_k_means(
     if saved:
         centres = Centres.from_means(saved["means"], setup.map_)
         history, reseeds = saved["history"].tolist(), int(saved["reseeds"])
+        converged = bool(saved["converged"])
     empty = np.zeros(0, dtype=int)
     while len(history) < max_iter and not converged:
         sums = sum_pass(data, Model(setup.reader, centres, Nearest()), f"pass {len(history) + 1}")
@@ -74,7 +75,14 @@ def kernel_k_means(
         scale = history[-1] / max(1, sums.n_rows)
         converged = not moved and shift <= tol * scale
         centres = new
-        checkpoint.save({"means": means, "history": np.array(history), "reseeds": np.array(reseeds)})
+        checkpoint.save(
+            {
+                "means": means,
+                "history": np.array(history),
+                "reseeds": np.array(reseeds),
+                "converged": np.array(converged),
+            }
+        )
     return PassResult(centres, tuple(history), len(history), converged, len(empty))
 
 

@@ -27,7 +27,7 @@ def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...],
 
     call = delayed(function, pure=False)
     common = [delayed(value, traverse=False) for value in shared]
-    parts = [call(block, start, *common) for start, block in zip(data.edges[:-1], data.blocks(), strict=True)]
+    parts = data.each(lambda start, block: call(block, start, *common))
     data.engine.progress.begin(title, data.n_rows)
     (total,) = data.engine.compute([tree(parts, combine)], function.__name__, data.block_rows)
     data.engine.progress.end()
@@ -39,10 +39,9 @@ def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clust
     from dask.delayed import delayed
 
     call, shared = delayed(label_sum_block, pure=False), delayed(reader, traverse=False)
-    parts = [
-        call(block, a, shared, labels[a:b], n_clusters)
-        for a, b, block in zip(data.edges[:-1], data.edges[1:], data.blocks(), strict=True)
-    ]
+    parts = data.each(
+        lambda start, block: call(block, start, shared, labels[start : start + data.block_rows], n_clusters)
+    )
     data.engine.progress.begin("initial labels", data.n_rows)
     (total,) = data.engine.compute([tree(parts, Sums.combine)], "label_sum_block", data.block_rows)
     data.engine.progress.end()

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
 from ..plan import Layout, block_edges
+from ..system import single_threaded
 from .tasks import Model, distance_block, label_block, membership_block
 
-__all__ = ["block_layout", "lazy_distances", "lazy_labels", "lazy_memberships"]
+__all__ = ["block_layout", "compute_here", "lazy_distances", "lazy_labels", "lazy_memberships"]
 
-_BLOCK_BYTES = 16 * 2**20
+_BLOCK_BYTES = 8 * 2**20
 
 
 def block_layout(source: Source, model: Model, threads: int) -> Layout:
@@ -39,7 +41,16 @@ def _lazy(source: Source, model: Model, function: Any, columns: int | None, dtyp
     rows = tuple(np.diff(edges).tolist())
     chunks = (rows,) if columns is None else (rows, (columns,))
     result = da.Array(graph, name, chunks, dtype=dtype)
-    return result.rechunk({0: source.row_chunks})
+    row_bytes = (columns or 1) * np.dtype(dtype).itemsize
+    return result.rechunk({0: answer_chunks(source.row_chunks, row_bytes)})
+
+
+def compute_here(lazy: Any) -> Any:
+    """Compute a lazy answer on the threads of this process."""
+    from dask import threaded
+
+    with single_threaded():
+        return lazy.compute(scheduler=threaded.get)
 
 
 def lazy_labels(source: Source, model: Model) -> Any:

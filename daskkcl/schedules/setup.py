@@ -21,7 +21,7 @@ from ..maps.base import Map
 from ..maps.landmarks import IdentityMap, LandmarkMap, choose_landmarks
 from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
-from ..system import available_bytes, format_bytes, resident_bytes
+from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .data import explain_bad_row, gather, load_rows
 from .engine import Engine
 from .tasks import BadRowError, Reader, bad_rows
@@ -227,8 +227,17 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
 
 def prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any = None) -> Setup:
     """Draw the sample and make the map of a planned run."""
-    scratch = Scratch(problem.scratch)
-    scratch.reserve(plan.scratch_bytes)
+    if problem.memory_limit is not None and engine.local:
+        return_large_arrays()
+    scratch = Scratch(problem.scratch, plan.scratch_bytes)
+    try:
+        return _prepare(problem, engine, plan, find_n_clusters, scratch)
+    except BaseException:
+        scratch.close()
+        raise
+
+
+def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any, scratch: Scratch) -> Setup:
     source = problem.source
     if plan.keep == "rows" and engine.local:
         source = load_rows(engine, source, plan.layout("sampling"))

@@ -16,6 +16,7 @@ from ..rules.lloyd import best_lloyd_run
 from .data import Dataset, gather
 from .passes import label_sums
 from .setup import Setup
+from .tasks import bad_rows
 
 __all__ = ["Start", "check_init", "place_centres", "start_rows"]
 
@@ -72,9 +73,13 @@ def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:
         return None
     if init.ndim == 2:
         return init
-    if len(init) == setup.n_clusters:
-        return gather(setup.engine, setup.source, init, setup.layout("sampling"))
-    return None
+    if len(init) != setup.n_clusters:
+        return None
+    rows = gather(setup.engine, setup.source, init, setup.layout("sampling"))
+    bad = bad_rows(rows)
+    if bad is not None:
+        raise InvalidInputError(f"init names row {init[bad].min():,}, which has a NaN or infinity; name another row.")
+    return rows
 
 
 def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) -> Start:

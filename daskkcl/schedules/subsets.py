@@ -6,6 +6,7 @@ ahead of need, on all threads or workers, a bounded number of them.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -70,26 +71,27 @@ class CompetitiveResult:
 
 def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Checkpoint) -> CompetitiveResult:
     """Walk through the rows in random subsets, epoch after epoch (Algorithm 2)."""
-    state, moves, first_epoch, first_block, at_start = start, [], 0, 0, start.centres
+    state, moves, first_epoch, position, at_start = start, [], 0, 0, start.centres
     saved = checkpoint.load()
     if saved:
         state = Winners(Centres.from_means(saved["means"], setup.map_), saved["counts"])
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
-        moves, first_epoch, first_block = saved["moves"].tolist(), int(saved["epoch"]), int(saved["block"])
-    converged = False
-    for epoch in range(first_epoch, walk.n_epochs):
-        blocks = epoch_blocks(setup, epoch)
+        moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
+    converged = bool(moves) and moves[-1] < walk.tol
+    for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
+        blocks = epoch_blocks(setup, epoch, position)
         setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
-        setup.engine.progress.advance(blocks.edges[first_block])
-        for segment in range(first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
+        setup.engine.progress.advance(position)
+        for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
             stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
             state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
-            setup.engine.progress.advance(blocks.edges[stop] - blocks.edges[segment])
-            _save(checkpoint, state, at_start, moves, epoch, stop)
+            setup.engine.progress.advance(blocks.edges[stop] - position)
+            position = blocks.edges[stop]
+            _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
         step = state.centres.means - at_start.means
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
-        at_start, first_block = state.centres, 0
+        at_start, position = state.centres, 0
         _save(checkpoint, state, at_start, moves, epoch + 1, 0)
         if moves[-1] < walk.tol:
             converged = True
@@ -98,8 +100,9 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
 
 
 def _save(
-    checkpoint: Checkpoint, state: Winners, at_start: Centres, moves: list[float], epoch: int, block: int
+    checkpoint: Checkpoint, state: Winners, at_start: Centres, moves: list[float], epoch: int, position: int
 ) -> None:
+    # A position in the random order, not the number of a block: the next plan may cut other blocks.
     checkpoint.save(
         {
             "means": state.centres.means,
@@ -107,7 +110,7 @@ def _save(
             "epoch_means": at_start.means,
             "moves": np.array(moves),
             "epoch": np.array(epoch),
-            "block": np.array(block),
+            "position": np.array(position),
         }
     )
 
@@ -123,11 +126,17 @@ class ShuffledBlocks:
     key: Key
     edges: list[int]
     bucket_blocks: int
+    begin: int = 0  # rows before this position have been met already
 
     @property
     def n_blocks(self) -> int:
         """Number of blocks of several subsets."""
         return len(self.edges) - 1
+
+    @property
+    def first_block(self) -> int:
+        """The block that holds the first row to be met."""
+        return bisect.bisect_right(self.edges, self.begin) - 1
 
     def bucket(self, bucket: int) -> NDArray[Any]:
         """Return the rows of a bucket in their random order."""
@@ -141,23 +150,23 @@ class ShuffledBlocks:
         return int(self.key.rows(self.edges[-1], position, position + 1)[0])
 
 
-def epoch_blocks(setup: Setup, epoch: int) -> ShuffledBlocks:
-    """Return the rows of an epoch in its own random order."""
+def epoch_blocks(setup: Setup, epoch: int, begin: int = 0) -> ShuffledBlocks:
+    """Return the rows of an epoch in its own random order, those before `begin` left out."""
     key, layout = setup.problem.key.child("order", epoch), setup.layout("subsets")
     edges = block_edges(setup.problem.n_rows, layout.block_rows)
     if isinstance(setup.source, ArraySource):
-        return ShuffledBlocks(setup.source, key, edges, 1)
+        return ShuffledBlocks(setup.source, key, edges, 1, begin)
     bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
     bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows))
-    scratch = Scratch(setup.problem.scratch)  # an epoch's own, gone when the next begins
+    scratch = Scratch(setup.scratch.path)  # an epoch's own, gone when the next begins
     rows = shuffle(
         setup.engine, setup.source, key, bucket_blocks * layout.block_rows, setup.layout("shuffling"), scratch
     )
-    return ShuffledBlocks(rows, key, edges, bucket_blocks)
+    return ShuffledBlocks(rows, key, edges, bucket_blocks, begin)
 
 
 def shuffled_rows(blocks: ShuffledBlocks, numbers: range, after: Any) -> Any:
-    """Yield ``(block, delayed rows)`` in order; ``after(i)`` is what reading the i-th of them waits for."""
+    """Yield ``(position, delayed rows)`` in order; ``after(i)`` is what reading the i-th of them waits for."""
     from dask.delayed import delayed
 
     read, cut = delayed(read_bucket, pure=False), delayed(cut_block, pure=False)
@@ -166,8 +175,8 @@ def shuffled_rows(blocks: ShuffledBlocks, numbers: range, after: Any) -> Any:
         if block // blocks.bucket_blocks != bucket:
             bucket = block // blocks.bucket_blocks
             rows = read(shared, bucket, after(i))
-        first = blocks.edges[bucket * blocks.bucket_blocks]
-        yield block, cut(rows, blocks.edges[block] - first, blocks.edges[block + 1] - first)
+        first, position = blocks.edges[bucket * blocks.bucket_blocks], max(blocks.edges[block], blocks.begin)
+        yield position, cut(rows, position - first, blocks.edges[block + 1] - first)
 
 
 def read_bucket(blocks: ShuffledBlocks, bucket: int, after: Any) -> NDArray[Any]:
@@ -197,9 +206,9 @@ def _run_segment(
         # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
         return states[i - ahead + 1] if i >= ahead else None
 
-    for i, (block, rows) in enumerate(shuffled_rows(blocks, segment, earlier)):
-        measured = measure(rows, blocks.edges[block], shared_blocks, reader, walk.subset_rows, earlier(i))
-        states.append(meet(states[-1], measured, blocks.edges[block], blocks.edges[-1], epoch, shared_walk, reader))
+    for i, (position, rows) in enumerate(shuffled_rows(blocks, segment, earlier)):
+        measured = measure(rows, position, shared_blocks, reader, walk.subset_rows, earlier(i))
+        states.append(meet(states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader))
     (result,) = engine.compute([states[-1]])
     return result
 

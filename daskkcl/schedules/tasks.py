@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -222,11 +222,17 @@ def _farthest(far: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What labels a row: a reader, centres and a rule."""
+    """What labels a row: a reader, centres and a rule.
+
+    `order` is the numbering of the clusters: cluster k is centre ``order[k]``. The centres themselves stay in place,
+    because a tie goes to the first of them and the last bit of a product depends on its column: a row must get the
+    same label before and after the clusters are numbered.
+    """
 
     reader: Reader
     centres: Centres
     rule: Any
+    order: NDArray[np.intp] | None = None
 
     def distances(self, tile: Tile) -> Floats:
         """Return squared distances of a tile's rows to the centres."""
@@ -236,9 +242,17 @@ class Model:
         """Return the sum of squared lengths that distances are measured against."""
         return tile.kappa[:, None] + self.centres.norms.astype(tile.kappa.dtype)
 
-    def take(self, order: Any) -> Model:
-        """Return the model with renumbered clusters."""
-        return Model(self.reader, self.centres.take(order), self.rule.take(order))
+    def numbered(self, order: NDArray[np.intp]) -> Model:
+        """Return the model with centre ``order[k]`` called cluster k."""
+        return replace(self, order=order)
+
+    def numbers(self, labels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the clusters of centres given by position; -1 stays."""
+        return labels if self.order is None else np.append(np.argsort(self.order), -1)[labels]
+
+    def columns(self, values: Floats) -> Floats:
+        """Return values of centres (rows, c) in the order of the clusters."""
+        return values if self.order is None else values[:, self.order]
 
 
 @task
@@ -279,7 +293,7 @@ def label_block(block: Floats | Measured, start: int, model: Model, with_objecti
         labels = model.rule.labels(D)
         if tile.valid is not None:
             labels[~tile.valid] = -1
-        out[tile.start - start :][: len(labels)] = labels
+        out[tile.start - start :][: len(labels)] = model.numbers(labels)
         if with_objective:
             objective = objective + _objective(D, labels, tile, model)
     return (out, objective) if with_objective else out
@@ -302,7 +316,7 @@ def membership_block(block: Floats, start: int, model: Model) -> Floats:
         U = model.rule.memberships(model.distances(tile), model.scale(tile))
         if tile.valid is not None:
             U[~tile.valid] = np.nan
-        out[tile.start - start :][: len(U)] = U
+        out[tile.start - start :][: len(U)] = model.columns(U)
     return out
 
 
@@ -314,5 +328,5 @@ def distance_block(block: Floats, start: int, model: Model) -> Floats:
         D = np.sqrt(model.distances(tile))
         if tile.valid is not None:
             D[~tile.valid] = np.nan
-        out[tile.start - start :][: len(D)] = D
+        out[tile.start - start :][: len(D)] = model.columns(D)
     return out

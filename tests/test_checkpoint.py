@@ -1,0 +1,405 @@
+"""A run that was stopped goes on where it was: same labels, less work; another run's checkpoint is refused."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import dask
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_array_equal
+
+import daskkcl
+from daskkcl.errors import CheckpointError, StorageError
+from daskkcl.schedules import chunks, subsets
+from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
+
+N, D = 3000, 3
+RUNS = {
+    "akkmeans": {"algo": "akkmeans", "init": "random", "max_iter": 8, "tol": 0},
+    "akkmeans, converging": {"algo": "akkmeans", "init": "random"},
+    "pakcl": {"algo": "pakcl", "subset_size": 40, "max_epochs": 3, "tol": 0},
+    "okfcm": {"algo": "okfcm", "chunk_size": 10, "max_iter": 20},
+    "okfcm, exact passes": {"algo": "okfcm", "chunk_size": 50, "max_passes": 5, "max_iter": 20},
+    "literal": {"algo": "okfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+}
+pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    truth = np.sort(rng.choice(4, N, p=[0.4, 0.3, 0.2, 0.1]))
+    return (rng.normal(scale=2, size=(4, D))[truth] + rng.normal(size=(N, D))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, X):
+    path = tmp_path_factory.mktemp("data") / "x.zarr"
+    zarr.create_array(path, data=X, chunks=(700, D))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_rounds(monkeypatch):
+    """Several rounds on small data."""
+    monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 4)
+    monkeypatch.setattr(chunks, "_SEGMENT_BLOCKS", chunks.FAN_IN // 2)
+
+
+def fit(data, **parameters):
+    defaults = {"n_clusters": 4, "n_landmarks": 30, "random_state": 0, "progress": False}
+    return daskkcl.fit(data, **{**defaults, **parameters})
+
+
+class Saves:
+    """Count the saves of checkpoints, and stop the run after some of them."""
+
+    def __init__(self, monkeypatch, stop_after=None, torn=False):
+        self.count = 0
+        save = Checkpoint.save
+
+        def counting(checkpoint, state):
+            save(checkpoint, state)
+            self.count += checkpoint.path is not None
+            if self.count == stop_after:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Checkpoint, "save", counting)
+
+
+def saves_of(monkeypatch, call, stop_after=None):
+    """Return the number of saves of a call that is stopped, or ends by itself; and its result."""
+    with monkeypatch.context() as patch:
+        saves, result = Saves(patch, stop_after), None
+        if stop_after is None:
+            result = call()
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                call()
+    return saves.count, result
+
+
+def alike(model, other):
+    assert_array_equal(np.asarray(model.labels_), np.asarray(other.labels_))
+    assert_array_equal(model.cluster_sizes_, other.cluster_sizes_)
+    assert model.history_ == other.history_
+    assert model.n_iter_ == other.n_iter_
+    assert model.objective_ == other.objective_
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("kind", ["numpy", "zarr"])
+def test_going_on(tmp_path, monkeypatch, X, path, run, kind):
+    data = X if kind == "numpy" else path
+    undisturbed = fit(data, **run)
+    total, model = saves_of(monkeypatch, lambda: fit(data, **run, checkpoint=tmp_path / "whole"))
+    alike(model, undisturbed)
+    assert total >= 2, "too few rounds to stop between"
+    for done in sorted({1, total // 2, total - 1} - {0}):
+        place = tmp_path / f"stopped-{done}"
+        stopped, _ = saves_of(monkeypatch, lambda: fit(data, **run, checkpoint=place), stop_after=done)  # noqa: B023
+        rest, model = saves_of(monkeypatch, lambda: fit(data, **run, checkpoint=place))  # noqa: B023
+        assert stopped + rest == total
+        alike(model, undisturbed)
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_finished_run_is_only_labelled_again(tmp_path, monkeypatch, path, run):
+    first = fit(path, **run, checkpoint=tmp_path / "ckpt")
+    stages = []
+    call = lambda: fit(path, **run, checkpoint=tmp_path / "ckpt", progress=lambda stage, *_: stages.append(stage))  # noqa: E731
+    saves, again = saves_of(monkeypatch, call)
+    assert saves == 0
+    assert not [stage for stage in stages if stage.split()[0] in {"pass", "epoch", "shuffling"}]
+    alike(again, first)
+
+
+def test_interrupted_between_saves(tmp_path, path):
+    """Work since the last save is done again, no more."""
+    run = RUNS["pakcl"]
+    undisturbed = fit(path, **run)
+    place = tmp_path / "ckpt"
+
+    def stop(stage, done, total, info):
+        if stage == "epoch 2" and done > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(path, **run, checkpoint=place, progress=stop)
+    rows = []
+    watch = lambda stage, done, total, info: rows.append((stage, done))  # noqa: E731
+    alike(fit(path, **run, checkpoint=place, progress=watch), undisturbed)
+    epochs = [(stage, done) for stage, done in rows if stage.startswith("epoch")]
+    assert "epoch 1" not in dict(epochs)
+    assert N / 4 < epochs[1][1] < N  # the second epoch began where it was saved
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["fewer threads", "more threads"])
+def test_another_plan_goes_on_with_the_same_rows(tmp_path, monkeypatch, path, run, threads):
+    """Threads and memory change the blocks; a checkpoint must not depend on them."""
+    undisturbed = fit(path, **run)
+    with dask.config.set(num_workers=threads[0]):
+        saves_of(monkeypatch, lambda: fit(path, **run, checkpoint=tmp_path / "ckpt"), stop_after=2)
+    with dask.config.set(num_workers=threads[1]):
+        model = fit(path, **run, checkpoint=tmp_path / "ckpt", memory_limit="20GiB")
+    alike(model, undisturbed)
+
+
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+def test_without_a_seed(tmp_path, monkeypatch, X, algo):
+    run = {**RUNS[algo], "random_state": None}
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=tmp_path / "ckpt"), stop_after=2)
+    seed = saved_seed(tmp_path / "ckpt")
+    model = fit(X, **run, checkpoint=tmp_path / "ckpt")
+    assert saved_seed(tmp_path / "ckpt") == seed
+    alike(model, fit(X, **{**run, "random_state": seed}))
+    assert not np.array_equal(seed, saved_seed(tmp_path / "none") or -1)
+
+
+def test_in_another_process(tmp_path, path):
+    """A kernel that is a function, an array as init: what a call is does not depend on the process."""
+    code = """
+import sys, numpy as np, daskkcl
+from daskkcl.schedules.checkpoint import Checkpoint
+
+def kernel(A, B):
+    return np.exp(-0.1 * ((A[:, None] - B) ** 2).sum(axis=2))
+
+kernel.diagonal = lambda A: np.ones(len(A))
+save, count = Checkpoint.save, []
+def stopping(self, state):
+    save(self, state)
+    count.append(1)
+    if len(count) == int(sys.argv[3]):
+        sys.exit(7)
+Checkpoint.save = stopping
+model = daskkcl.fit(sys.argv[1], "akkmeans", n_clusters=4, kernel=kernel, landmarks=np.random.default_rng(0).normal(size=(30, 3)),
+                    init=np.arange(4), max_iter=6, tol=0, checkpoint=sys.argv[2] or None)
+print(len(count), *model.cluster_sizes_)
+"""
+
+    def run(place, stop):
+        return subprocess.run(
+            [sys.executable, "-c", code, str(path), place, str(stop)], capture_output=True, text=True, check=False
+        )
+
+    assert run(str(tmp_path / "ckpt"), 4).returncode == 7
+    rest, *sizes = run(str(tmp_path / "ckpt"), 99).stdout.split()
+    assert int(rest) == 2
+    assert sizes == run("", 99).stdout.split()[1:]
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def states(place):
+    return sorted(name for name in os.listdir(place) if name.startswith("state"))
+
+
+def test_two_states_are_kept(tmp_path, X):
+    fit(X, **RUNS["akkmeans"], checkpoint=tmp_path / "ckpt")
+    assert len(states(tmp_path / "ckpt")) == 2
+
+
+def tear(state, how):
+    if how == "no mark":
+        metadata = json.loads((state / "zarr.json").read_text())
+        metadata["attributes"] = {}
+        (state / "zarr.json").write_text(json.dumps(metadata))
+    elif how == "no array":
+        shutil.rmtree(state / "means")
+    elif how == "no chunk":
+        (state / "means" / "c" / "0" / "0").unlink()
+    elif how == "truncated":
+        chunk = state / "means" / "c" / "0" / "0"
+        chunk.write_bytes(chunk.read_bytes()[:-5])
+    elif how == "other numbers":
+        zarr.open_array(state / "means", mode="r+")[0, 0] = 0.25
+    elif how == "no metadata":
+        (state / "means" / "zarr.json").write_text("{")
+    else:
+        shutil.rmtree(state)
+        state.mkdir()
+
+
+@pytest.mark.parametrize(
+    "how", ["no mark", "no array", "no chunk", "truncated", "other numbers", "no metadata", "nothing in it"]
+)
+def test_a_torn_state_never_was(tmp_path, monkeypatch, X, how):
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    total, undisturbed = saves_of(monkeypatch, lambda: fit(X, **run))
+    total, _ = saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=tmp_path / "whole"))
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=place), stop_after=3)
+    tear(place / states(place)[-1], how)
+    rest, model = saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=place))
+    assert rest == total - 2  # from the state before
+    alike(model, undisturbed)
+
+
+def test_nothing_but_torn_states(tmp_path, monkeypatch, X):
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    undisturbed = fit(X, **run)
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=place), stop_after=3)
+    for state in states(place):
+        tear(place / state, "truncated")
+    alike(fit(X, **run, checkpoint=place), undisturbed)
+
+
+@pytest.mark.parametrize("array", ["means", "history"])
+def test_killed_while_saving(tmp_path, monkeypatch, X, array):
+    """The state is written array by array, and marked last."""
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    undisturbed = fit(X, **run)
+    create, count = zarr.Group.create_array, []
+
+    def stopping(group, name, **options):
+        count.append(name)
+        if count.count(array) == 3:
+            raise KeyboardInterrupt
+        return create(group, name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr.Group, "create_array", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            fit(X, **run, checkpoint=place)
+    assert len(states(place)) == 3
+    alike(fit(X, **run, checkpoint=place), undisturbed)
+    assert len(states(place)) == 2
+
+
+def test_a_full_disk(tmp_path, monkeypatch, X):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zarr.Group, "create_array", full)
+    with pytest.raises(StorageError, match=r"checkpoint .* cannot be written.*No space left"):
+        fit(X, **RUNS["akkmeans"], checkpoint=tmp_path / "ckpt")
+
+
+# --- other runs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_clusters": 5}, ["n_clusters: 4 there, 5 here"]),
+        ({"random_state": 1}, ["seed: 0 there, 1 here"]),
+        ({"gamma": 0.3}, ["gamma: 'auto' there, 0.3 here"]),
+        ({"max_iter": 9}, ["max_iter: 8 there, 9 here"]),
+        ({"kernel": "laplacian"}, ["kernel: 'rbf' there, 'laplacian' here"]),
+        ({"kernel": "poly", "degree": 2}, ["kernel: 'rbf'", "kernel_params: None there, {'degree': 2} here"]),
+        ({"landmarks": np.eye(3), "n_landmarks": None}, ["landmarks: 'uniform' there, 'float64 (3, 3)"]),
+        ({"algo": "pakcl", "max_iter": None, "tol": 0}, ["algorithm: 'akkmeans' there, 'pakcl' here"]),
+    ],
+)
+def test_another_call_is_refused(tmp_path, monkeypatch, X, changes, words):
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=place), stop_after=2)
+    other = {name: value for name, value in {**run, **changes}.items() if value is not None or name == "n_landmarks"}
+    stages = []
+    with pytest.raises(CheckpointError) as caught:
+        fit(X, **other, checkpoint=place, progress=lambda stage, *_: stages.append(stage))
+    message = str(caught.value)
+    assert str(place) in message
+    assert [word for word in words if word not in message] == [], message
+    assert "data:" not in message
+    assert "delete it to start anew" in message
+    assert not [stage for stage in stages if stage.startswith("pass")]
+    alike(fit(X, **run, checkpoint=place), fit(X, **run))  # it was left as it was
+
+
+def test_other_data_are_refused(tmp_path, X):
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    fit(X, **run, checkpoint=place)
+    for data, word in (
+        (X + 1, "data: "),
+        (X[:-1], "shape: [3000, 3] there, [2999, 3] here"),
+        (X.astype(float), "dtype: "),
+    ):
+        with pytest.raises(CheckpointError, match="another run") as caught:
+            fit(data, **run, checkpoint=place)
+        assert word in str(caught.value)
+
+
+def test_what_does_not_matter(tmp_path, monkeypatch, X, path):
+    """Where things are written, what is shown, how the rows are stored: none of it makes another run."""
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=place), stop_after=2)
+    changed = {
+        "memory_limit": "20GiB",
+        "scratch": tmp_path,
+        "progress": None,
+        "out": tmp_path / "out",
+        "missing": "fill",
+    }
+    alike(fit(path, **run, **changed, checkpoint=place), fit(X, **run))
+
+
+def test_identities_tell_arrays_and_functions_apart():
+    long = np.zeros(5000)
+    other = long.copy()
+    other[2500] = 1  # where numpy's repr has dots
+    assert describe(long) != describe(other)
+    assert describe(long) == describe(long.tolist())
+    assert describe(np.float32(0.5)) == 0.5
+    assert describe(daskkcl.kernels.Rbf(2.0)) != describe(daskkcl.kernels.Rbf(3.0))
+    assert describe(exp) == describe(exp) != describe(sqrt)
+    assert "0x" not in str(describe(daskkcl.kernels.CallableKernel(exp)))
+    assert "0x" not in str(describe(exp))
+
+
+def exp(A, B):
+    return np.exp(A @ B.T)
+
+
+def sqrt(A, B):
+    return np.sqrt(A @ B.T)
+
+
+def test_a_path_is_left_alone_until_the_run_begins(tmp_path, X):
+    with pytest.raises(ValueError, match="n_clusters"):
+        fit(X, **RUNS["akkmeans"], n_clusters=0, checkpoint=tmp_path / "ckpt") if False else fit(
+            X, **{**RUNS["akkmeans"], "n_clusters": 0}, checkpoint=tmp_path / "ckpt"
+        )
+    assert os.listdir(tmp_path) == []
+
+
+def test_at_a_url(monkeypatch, X):
+    run, url = RUNS["akkmeans"], "memory://test_checkpoint/ckpt"
+    undisturbed = fit(X, **run)
+    saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=url), stop_after=3)
+    rest, model = saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=url))
+    assert 0 < rest < 8
+    alike(model, undisturbed)
+
+
+def test_a_checkpoint_of_none_does_nothing():
+    nothing = Checkpoint(None, {})
+    nothing.open()
+    nothing.save({"x": np.ones(3)})
+    assert nothing.load() is None
+    assert saved_seed(None) is None
+
+
+def test_states_of_all_shapes(tmp_path):
+    state = {
+        "scalar": np.array(3),
+        "flag": np.array(True),
+        "empty": np.empty(0),
+        "no rows": np.empty((0, 3), dtype=np.float16),
+        "zeros": np.zeros((2, 3, 4)),
+        "large": np.arange(10**6, dtype=np.int32),
+        "big-endian": np.arange(3, dtype=">i4"),
+    }
+    checkpoint = Checkpoint(tmp_path / "ckpt", {"a": 1})
+    checkpoint.save(state)
+    for loaded in (checkpoint.load(), Checkpoint(tmp_path / "ckpt", {"a": 1}).load()):
+        assert set(loaded) == set(state)
+        for name, value in state.items():
+            assert_array_equal(loaded[name], value)
+            assert loaded[name].shape == value.shape
