@@ -106,7 +106,7 @@ class Plan:
     >>> stage = Stage("pass", row_bytes=1000, quantum=1024)
     >>> plan = make_plan([stage], n_rows=10**6, limit_bytes=2**29, base_bytes=2**27, threads=2)
     >>> plan.layout("pass").block_rows
-    16384
+    8192
     >>> plan.peak_bytes < plan.limit_bytes
     True
     """

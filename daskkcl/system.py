@@ -119,11 +119,11 @@ def version() -> str:
         return "0+unknown"
 
 
-_MMAP_BYTES = 2 * 2**20
+_MMAP_BYTES = 512 * 2**10
 
 
 def return_large_arrays() -> None:
-    """Make the C library give back arrays of 2 MiB and more as soon as they are freed.
+    """Make the C library give back arrays of 512 KiB and more as soon as they are freed.
 
     glibc raises that threshold by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread: the
     process of a streaming run then grows to half as much again. Called for runs with a memory limit only, because it

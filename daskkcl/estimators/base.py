@@ -162,12 +162,12 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             if name not in {"progress", "scratch", "memory_limit", "random_state", "missing"}
         }
         identity = {
+            **parameters,
             "algorithm": self.algorithm,
             "seed": setup.problem.key.seed,
             "shape": [setup.source.n_rows, setup.source.n_features],
-            "dtype": str(setup.source.dtype),
+            "stored dtype": str(setup.source.dtype),
             "data": digest({"sample": setup.sample[:256]}),
-            **parameters,
         }
         checkpoint = Checkpoint(path, identity, storage_options)
         checkpoint.open()

@@ -13,7 +13,8 @@ from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..plan import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..schedules.checkpoint import Checkpoint
-from ..schedules.chunks import FAN_IN, FuzzySettings, online_fuzzy, online_fuzzy_literal
+from ..schedules.chunks import FAN_IN, FuzzySettings, online_fuzzy
+from ..schedules.literal import online_fuzzy_literal
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init, place_centres, start_rows
 from ..schedules.tasks import Model, Reader
@@ -26,6 +27,7 @@ __all__ = ["OnlineKFCM"]
 
 _LITERAL_CHUNK, _CHUNK = 1000, 2048
 _PAPER_FUZZIFIER = 1.7
+_BOUND_ROWS = 500  # of the sample, for the bound on the fuzzifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,7 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
             "chunks",
             quantum=settings.chunk_rows,
             task_bytes=run_bytes + problem.tile_bytes + problem.sums_bytes,
-            fixed_bytes=problem.map_bytes + waiting + pilot,
+            fixed_bytes=problem.map_bytes + waiting + pilot + 8 * 8 * _BOUND_ROWS**2,
         )
         return [stage], keep, 1, 0
 
@@ -248,7 +250,7 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
 
     def _resolve_fuzzifier(self, setup: Setup, settings: _Settings) -> float:
         """Return the fuzzifier, below the bound of collapse unless the user insists."""
-        rows = setup.sample[:1000].astype(np.float64)
+        rows = setup.sample[:_BOUND_ROWS].astype(np.float64)
         kernel = getattr(setup.map_, "kernel", None)
         K = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T if kernel is None else kernel(rows, rows)
         bound = collapse_bound(K)

@@ -86,12 +86,13 @@ class Checkpoint:
         if self.path is None:
             return
         self.open()
+        state = {name: _native(value) for name, value in state.items()}
         names = self._states()
         number = 1 + (int(names[-1].split("-")[1]) if names else 0)
         try:
             target = self._group.create_group(f"state-{number:08d}")
             for name, value in state.items():
-                target.create_array(name, data=np.asarray(value), config={"write_empty_chunks": True})
+                target.create_array(name, data=value, config={"write_empty_chunks": True})
             target.attrs["complete"] = digest(state)
             for name in names[:-1]:
                 del self._group[name]
@@ -107,7 +108,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.path!r} was written by another version of daskkcl; delete it to start anew.")
         theirs, ours = stored["identity"], self.identity
         different = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
-        if {"seed", "shape"} & set(different):  # which rows the digest of the data is taken of follows from those
+        if {"seed", "shape", "stored dtype"} & set(different):  # from those it follows that the digest differs
             different = [name for name in different if name != "data"]
         if different:
             details = [f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} here" for name in different[:4]]
@@ -161,6 +162,12 @@ def digest(state: dict[str, Any]) -> str:
         total.update(f"{name} {array.dtype.str} {array.shape}".encode())
         total.update(array.tobytes())
     return total.hexdigest()
+
+
+def _native(value: Any) -> NDArray[Any]:
+    """Return an array in the machine's byte order, in which zarr gives it back."""
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 def _place(path: Any, storage_options: dict[str, Any] | None) -> tuple[str | None, dict[str, Any] | None]:

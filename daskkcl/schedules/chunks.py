@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import Kernel
 from ..maps.base import Centres, Map
-from ..maps.landmarks import LandmarkMap
 from ..plan import block_edges
 from ..random import Key
-from ..rules.fuzzy import Fuzzy, best_fuzzy_run, d2_seeds, fuzzy_c_means
-from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, weighted_kernel_fcm
+from ..rules.fuzzy import Fuzzy, best_fuzzy_run, fuzzy_c_means
 from .checkpoint import Checkpoint
 from .data import Dataset, stream
+from .graph import Graph
 from .passes import sum_pass
 from .setup import Setup
-from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
-from .tasks import BadRowError, Model, Reader, bad_rows, measure_block, task
+from .tasks import Model, Reader, measure_block, task
 
-__all__ = ["FAN_IN", "FuzzyResult", "FuzzySettings", "Summary", "online_fuzzy", "online_fuzzy_literal"]
+__all__ = ["FAN_IN", "FuzzyResult", "FuzzySettings", "Summary", "online_fuzzy"]
 
 Floats = NDArray[Any]
 
 FAN_IN = 10  # summaries merged into one: at most this many times c centres wait on a level
-_SEGMENT_BLOCKS = 6 * FAN_IN
+_ROUND_CHUNKS, _CHECKPOINTED_CHUNKS = FAN_IN**4, FAN_IN**3  # chunks in one graph; a checkpoint follows each
 
 
 @dataclass(frozen=True)
@@ -78,14 +77,15 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     if saved and "pass_means" in saved:
         return _exact_passes(setup, saved, settings, checkpoint)
     levels, position = _restore(saved)
-    blocks = _ChunkBlocks(setup, settings, position)
-    setup.engine.progress.begin("chunks", setup.problem.n_rows)
+    n_rows = setup.problem.n_rows
+    round_rows = settings.chunk_rows * (_CHECKPOINTED_CHUNKS if checkpoint.path else _ROUND_CHUNKS)
+    setup.engine.progress.begin("chunks", n_rows)
     setup.engine.progress.advance(position)
-    for segment in range(0, blocks.n_blocks, _SEGMENT_BLOCKS):
-        stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
-        for level, summary in _run_segment(setup, blocks, range(segment, stop), start, settings, key):
+    for begin in range(position, n_rows, round_rows):
+        end = min(n_rows, begin + round_rows)
+        for level, summary in _run_round(setup, begin, end, start, settings, key):
             _wait(levels, level, summary, setup.map_, start, settings, key)
-        checkpoint.save(_state(levels, blocks.edges[stop]))
+        checkpoint.save(_state(levels, end))
     setup.engine.progress.end()
     waiting = [summary for level in sorted(levels, reverse=True) for summary in levels[level][1]]
     points = _points(waiting, setup.map_)
@@ -126,54 +126,35 @@ def _settled(history: list[float]) -> bool:
     return len(history) > 1 and history[-2] - history[-1] <= 1e-4 * history[-2]
 
 
-class _ChunkBlocks:
-    """Blocks of whole chunks of rows from `begin` on, in the order of the rows."""
-
-    def __init__(self, setup: Setup, settings: FuzzySettings, begin: int) -> None:
-        self.block_rows = setup.layout("chunks").block_rows
-        self.edges = [begin + edge for edge in block_edges(setup.problem.n_rows - begin, self.block_rows)]
-        self.chunk_rows = settings.chunk_rows
-
-    @property
-    def n_blocks(self) -> int:
-        return len(self.edges) - 1
-
-    def chunks_of(self, block: int) -> int:
-        """Number of chunks of a block."""
-        return math.ceil((self.edges[block + 1] - self.edges[block]) / self.chunk_rows)
-
-
-def _run_segment(
-    setup: Setup,
-    blocks: _ChunkBlocks,
-    segment: range,
-    start: Centres | None,
-    settings: FuzzySettings,
-    key: Key,
+def _run_round(
+    setup: Setup, begin: int, end: int, start: Centres | None, settings: FuzzySettings, key: Key
 ) -> list[tuple[int, Summary]]:
-    """Summarise the chunks of some blocks; whole groups of FAN_IN chunks come back merged, on level 1."""
-    from dask.delayed import delayed
+    """Summarise the chunks of some rows and merge whole groups, level by level; return what is left with its level."""
+    layout, graph = setup.layout("chunks"), Graph()
+    reader, shared = graph.value(setup.reader), graph.value((start, settings, key))
+    edges = [begin + edge for edge in block_edges(end - begin, layout.block_rows)]
+    engine = setup.engine.with_threads(layout.threads)
 
-    engine = setup.engine.with_threads(setup.layout("chunks").threads)
-    summarise, merge = delayed(summarise_chunks, pure=False), delayed(merge_summaries, pure=False)
-    reader, shared = delayed(setup.reader, traverse=False), delayed((start, settings, key), traverse=False)
-    edges = blocks.edges[segment.start : segment.stop + 1]
-    blocks_summaries = stream(
-        engine,
-        setup.source,
-        edges,
-        lambda start, rows: summarise(rows, start, start // settings.chunk_rows, reader, shared),
-    )
-    chunks = [
-        summaries[i]
-        for number, summaries in zip(segment, blocks_summaries, strict=True)
-        for i in range(blocks.chunks_of(number))
+    def summarise(start: int, rows: Any) -> Any:
+        return graph.call(summarise_chunks, rows, start, start // settings.chunk_rows, reader, shared)
+
+    summaries = [
+        graph.call(getitem, block, i)
+        for (a, b), block in zip(pairwise(edges), stream(graph, engine, setup.source, edges, summarise), strict=True)
+        for i in range(math.ceil((b - a) / settings.chunk_rows))
     ]
-    first_group = edges[0] // settings.chunk_rows // FAN_IN
-    whole = len(chunks) // FAN_IN
-    merged = [merge(chunks[g * FAN_IN : (g + 1) * FAN_IN], reader, shared, 0, first_group + g) for g in range(whole)]
-    results = engine.compute([*merged, *chunks[whole * FAN_IN :]], "summarise_chunks", blocks.block_rows)
-    return [(1 if i < whole else 0, summary) for i, summary in enumerate(results)]
+    left, level, first = [], 0, begin // settings.chunk_rows
+    while len(summaries) >= FAN_IN:
+        whole, first = len(summaries) // FAN_IN, first // FAN_IN
+        left += [(level, summary) for summary in summaries[whole * FAN_IN :]]
+        summaries = [
+            graph.call(merge_summaries, summaries[g * FAN_IN : (g + 1) * FAN_IN], reader, shared, level, first + g)
+            for g in range(whole)
+        ]
+        level += 1
+    left += [(level, summary) for summary in summaries]
+    results = engine.run(graph, [summary for _, summary in left], "summarise_chunks", layout.block_rows)
+    return [(level, result) for (level, _), result in zip(left, results, strict=True)]
 
 
 @task
@@ -265,132 +246,3 @@ def _restore(state: dict[str, Any] | None) -> tuple[Levels, int]:
             pairs = zip(state[f"means_{level}"], state[f"masses_{level}"], strict=True) if count else ()
             levels[level] = (merged, [Summary(*pair) for pair in pairs])
     return levels, int(state["position"]) if state else 0
-
-
-# --- the paper's own form ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Prototypes:
-    """Single rows that stand for a chunk, and their weights (column sums of U)."""
-
-    rows: Floats
-    weights: Floats
-    objective: float
-
-
-def online_fuzzy_literal(
-    setup: Setup,
-    kernel: Kernel,
-    start_rows: Floats | None,
-    settings: FuzzySettings,
-    extend: str,
-    checkpoint: Checkpoint,
-) -> FuzzyResult:
-    """Online kernel fuzzy c-means as published (Algorithm 6): chunks are random subsets with their own kernel matrix.
-
-    Each chunk gives c prototype rows weighted by the column sums of its memberships; one weighted run on all
-    prototypes ends it. All rows are then placed by distance to the centres of that run (``extend="centres"``) or to
-    its prototype rows (``"prototypes"``, as published).
-    """
-    rows, weights = _prototypes(setup, kernel, start_rows, settings, checkpoint)
-    run = _literal_run(rows, weights, kernel, start_rows, settings, setup.problem.key.child("okfcm", "final"))
-    dtype = setup.problem.dtype
-    if extend == "prototypes":
-        final = rows[run.prototypes]
-        norms = kernel.diagonal(final.astype(np.float64))
-        centres = Centres(np.eye(len(final)), norms, None, dtype)
-        map_ = LandmarkMap(kernel, final, dtype)
-    else:
-        objects = rows if start_rows is None else np.concatenate([rows, start_rows])
-        used = (run.A != 0).any(axis=1)  # of the starting rows, only where a centre that got no mass still stands
-        centres = Centres(np.ascontiguousarray(run.A[used].T), run.norms, None, dtype)
-        map_ = LandmarkMap(kernel, objects[used], dtype)
-    masses = (weights[:, None] * run.U[: len(rows)] ** settings.fuzzifier).sum(axis=0)
-    return FuzzyResult(map_, centres, masses, run.objective, run.n_iter, run.converged)
-
-
-def _prototypes(
-    setup: Setup, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, checkpoint: Checkpoint
-) -> tuple[Floats, Floats]:
-    """Return the prototype rows of all chunks and their weights."""
-    from dask.delayed import delayed
-
-    none = np.empty((0, setup.source.n_features), dtype=setup.source.dtype)
-    saved = checkpoint.load() or {"rows": none, "weights": np.empty(0), "position": np.array(0)}
-    rows, weights, position = saved["rows"], saved["weights"], int(saved["position"])
-    progress, layout = setup.engine.progress, setup.layout("subsets")
-    engine, key = setup.engine.with_threads(layout.threads), setup.problem.key.child("okfcm")
-    if position == setup.problem.n_rows:
-        return rows, weights
-    blocks = epoch_blocks(setup, 0, position)
-    call = delayed(literal_chunks, pure=False)
-    shared = delayed((blocks, kernel, start_rows, settings, setup.problem.nan, key), traverse=False)
-    progress.begin("chunks", setup.problem.n_rows)
-    progress.advance(position)
-    for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
-        stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
-        results = _literal_segment(blocks, range(segment, stop), call, shared)
-        parts = engine.compute(results, "literal_chunks", layout.block_rows)
-        chunks = [chunk for part in parts for chunk in part]
-        rows = np.concatenate([rows, *(chunk.rows for chunk in chunks)])
-        weights = np.concatenate([weights, *(chunk.weights for chunk in chunks)])
-        checkpoint.save({"rows": rows, "weights": weights, "position": np.array(blocks.edges[stop])})
-    progress.end()
-    return rows, weights
-
-
-def _literal_segment(blocks: ShuffledBlocks, segment: range, call: Any, shared: Any) -> list[Any]:
-    results: list[Any] = []
-    for start, rows in shuffled_rows(blocks, segment, lambda i: results[i - 4] if i > 3 else None):
-        results.append(call(rows, start, shared))
-    return results
-
-
-@task
-def literal_chunks(rows: Floats, position: int, shared: Any) -> list[_Prototypes]:
-    """Run weighted kernel fuzzy c-means on each chunk of a block of shuffled rows."""
-    blocks, kernel, start_rows, settings, nan, key = shared
-    chunks = []
-    for first in range(0, len(rows), settings.chunk_rows):
-        chunk = _usable(rows[first : first + settings.chunk_rows], position + first, blocks, nan)
-        if len(chunk) == 0:
-            continue
-        number = (position + first) // settings.chunk_rows
-        run = _literal_run(chunk, np.ones(len(chunk)), kernel, start_rows, settings, key.child(number))
-        chunks.append(_Prototypes(chunk[run.prototypes], run.U[: len(chunk)].sum(axis=0), run.objective[-1]))
-    return chunks
-
-
-def _usable(rows: Floats, position: int, blocks: ShuffledBlocks, nan: str) -> Floats:
-    bad = bad_rows(rows)
-    if bad is None:
-        return rows
-    if nan == "raise":
-        raise BadRowError(blocks.row_number(position + int(np.flatnonzero(bad)[0])))
-    return rows[~bad]
-
-
-def _literal_run(
-    rows: Floats, weights: Floats, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, key: Key
-) -> LiteralRun:
-    """Run on the kernel matrix of some rows; given starting rows join them with weight zero."""
-    n, c = len(rows), settings.n_clusters
-    if start_rows is not None:
-        rows = np.concatenate([rows.astype(np.float64), start_rows.astype(np.float64)])
-        weights = np.concatenate([weights, np.zeros(len(start_rows))])
-    K = kernel(rows.astype(np.float64), rows.astype(np.float64))
-    K = (K + K.T) / 2
-    runs = []
-    rng = key.generator()
-    for _ in range(1 if start_rows is not None else settings.n_init):
-        if start_rows is not None:
-            seeds = np.arange(n, n + c)
-        elif settings.seeding == "random":
-            seeds = rng.choice(n, c, replace=n < c)
-        else:
-            seeds = d2_seeds(kernel_distances_from(K), weights, c, rng)
-        A = np.zeros((len(rows), c))
-        A[seeds, np.arange(c)] = 1
-        runs.append(weighted_kernel_fcm(K, weights, A, settings.fuzzifier, settings.tol, settings.max_iter))
-    return min(runs, key=lambda run: run.objective[-1])

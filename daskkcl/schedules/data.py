@@ -17,54 +17,51 @@ from ..errors import InvalidInputError
 from ..plan import Layout, block_edges
 from ..random import Key
 from .engine import Engine
+from .graph import Graph
 from .tasks import BadRowError, Reader, first_bad_row, measure_block, spill_block
 
 __all__ = ["Dataset", "explain_bad_row", "gather", "load_rows", "shuffle", "stream"]
 
 
 def stream(
-    engine: Engine, source: Source, edges: list[int], consume: Callable[[int, Any], Any], lookahead: int = 1
+    graph: Graph, engine: Engine, source: Source, edges: list[int], consume: Callable[[int, Any], Any]
 ) -> list[Any]:
-    """Return ``consume(start, rows)`` of every block of rows, as delayed values; None skips a block, unread.
+    """Add ``consume(start, rows)`` of every block of rows to a graph; None skips a block, unread.
 
-    On threads, reading a block waits for the result of the block ``threads + lookahead`` before it: whatever order the
-    scheduler prefers, no more blocks than that are ever held. A cluster's scheduler holds back by itself.
+    On threads, reading a block waits for the result of an earlier one: whatever order the scheduler prefers, no more
+    than one block a thread and one more are ever held. A cluster's scheduler holds back by itself.
     """
-    ahead = engine.threads + lookahead
+    ahead = engine.threads + 1
     results: list[Any] = []
 
     def after() -> Any:
         return results[-ahead] if engine.local and len(results) >= ahead else None
 
-    for start, rows in zip(edges[:-1], _row_blocks(source, edges, after), strict=True):
+    for start, rows in zip(edges[:-1], _row_blocks(graph, source, edges, after), strict=True):
         result = consume(start, rows)
         if result is not None:
             results.append(result)
     return results
 
 
-def _row_blocks(source: Source, edges: list[int], after: Callable[[], Any]) -> Iterator[Any]:
+def _row_blocks(graph: Graph, source: Source, edges: list[int], after: Callable[[], Any]) -> Iterator[Any]:
     """Yield the blocks between the edges; ``after()`` is what reading the next one waits for."""
-    from dask.delayed import delayed
-
     if isinstance(source, ArraySource):
         for a, b in pairwise(edges):
-            yield delayed(source.array[a:b], traverse=False)
+            yield graph.value(source.array[a:b])
     elif isinstance(source, ZarrSource):
-        read, join = delayed(read_slab, pure=False), delayed(join_rows, pure=False)
-        array = delayed(source.array, traverse=False)
-        slab_edges = source.slabs(edges)
+        array, slab_edges = graph.value(source.array), source.slabs(edges)
         slabs: list[Any] = []
         for a, b in pairwise(edges):
             first, last = bisect_right(slab_edges, a) - 1, bisect_left(slab_edges, b)
             while len(slabs) < last:
-                slabs.append(read(array, slab_edges[len(slabs)], slab_edges[len(slabs) + 1], after()))
+                slabs.append(graph.call(read_slab, array, slab_edges[len(slabs)], slab_edges[len(slabs) + 1], after()))
             if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
                 yield slabs[first]
             else:
-                yield join(slabs[first:last], slab_edges[first], a, b)
+                yield graph.call(join_rows, slabs[first:last], slab_edges[first], a, b)
     else:
-        yield from source.blocks(edges).to_delayed(optimize_graph=True).ravel()
+        yield from graph.blocks_of(source.blocks(edges))
 
 
 def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
@@ -105,31 +102,30 @@ class Dataset:
         """Rows, dropped ones included."""
         return self.source.n_rows
 
-    def each(self, consume: Callable[[int, Any], Any]) -> list[Any]:
-        """Return ``consume(start, block)`` of every block: of rows, or of measurements if those are kept."""
+    def each(self, graph: Graph, consume: Callable[[int, Any], Any]) -> list[Any]:
+        """Add ``consume(start, block)`` of every block to a graph: of rows, or of what is kept."""
         if self._kept is None:
-            return stream(self.engine, self.source, self.edges, consume)
-        return [consume(start, block) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
+            return stream(graph, self.engine, self.source, self.edges, consume)
+        return [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
 
     def keep_rows(self) -> None:
-        """Keep the rows where they are computed (on the workers of a cluster)."""
-        self._kept = self.engine.persist(self.each(lambda start, rows: rows))
+        """Keep the rows where they are read (on the workers of a cluster)."""
+        graph = Graph()
+        self._kept = self.engine.keep(graph, self.each(graph, lambda start, rows: rows))
 
     def keep_measurements(self, reader: Reader) -> None:
         """Measure all rows once and keep the measurements in memory."""
-        from dask.delayed import delayed
-
-        measure, shared = delayed(measure_block, pure=False), delayed(reader, traverse=False)
-        self._kept = self.engine.persist(self.each(lambda start, rows: measure(rows, start, shared)))
+        graph = Graph()
+        shared = graph.value(reader)
+        keys = self.each(graph, lambda start, rows: graph.call(measure_block, rows, start, shared))
+        self._kept = self.engine.keep(graph, keys)
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
         """Measure all rows once and keep the measurements in scratch."""
-        from dask.delayed import delayed
-
-        spill, shared = delayed(spill_block, pure=False), delayed(reader, traverse=False)
-        self._kept = self.engine.persist(
-            self.each(lambda start, rows: spill(rows, start, shared, scratch.file(f"measurements-{start:012d}")))
-        )
+        graph = Graph()
+        shared, folder = graph.value(reader), graph.value(scratch)
+        keys = self.each(graph, lambda start, rows: graph.call(spill_block, rows, start, shared, folder))
+        self._kept = self.engine.keep(graph, keys)
         self._scratch = scratch  # the files must outlive the blocks
 
 
@@ -137,20 +133,17 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
     """Read single rows by their numbers, in the order asked for."""
     if isinstance(source, ArraySource):
         return source.array[rows]
-    from dask.delayed import delayed
-
-    engine = engine.with_threads(layout.threads)
+    graph, engine = Graph(), engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
     cuts = np.searchsorted(rows[order], edges)
-    take = delayed(take_rows, pure=False)
     wanted = {edges[i]: slice(cuts[i], cuts[i + 1]) for i in range(len(edges) - 1) if cuts[i] < cuts[i + 1]}
 
     def pick(start: int, block: Any) -> Any:
-        return take(block, rows[order[wanted[start]]] - start) if start in wanted else None
+        return graph.call(take_rows, block, rows[order[wanted[start]]] - start) if start in wanted else None
 
     engine.progress.begin("sampling", len(wanted), "blocks")
-    parts = engine.compute(stream(engine, source, edges, pick), "take_rows", 1)
+    parts = engine.run(graph, stream(graph, engine, source, edges, pick), "take_rows", 1)
     engine.progress.end()
     out = np.empty((len(rows), source.n_features), dtype=source.dtype)
     for piece, part in zip(wanted.values(), parts, strict=True):
@@ -167,61 +160,48 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     """Read everything into one array in this process; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
-    from dask.delayed import delayed
-
+    graph = Graph()
     edges = block_edges(source.n_rows, layout.block_rows)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
     if engine.local:
-        fill, target = delayed(fill_rows, pure=False), delayed(_Hold(out), traverse=False)
-        tasks = stream(engine, source, edges, lambda start, rows: fill(target, start, rows))
-        engine.compute(tasks, "fill_rows", layout.block_rows)
+        target = graph.value(out)
+        keys = stream(graph, engine, source, edges, lambda start, rows: graph.call(fill_rows, target, start, rows))
+        engine.run(graph, keys, "fill_rows", layout.block_rows)
     else:
-        blocks = engine.compute(stream(engine, source, edges, lambda start, rows: rows))
+        blocks = engine.run(graph, stream(graph, engine, source, edges, lambda start, rows: rows))
         for start, block in zip(edges[:-1], blocks, strict=True):
             out[start : start + len(block)] = block
     engine.progress.end()
     return ArraySource(out, lazy=source.lazy)
 
 
-class _Hold:
-    """An array that tasks in this process write into; dask must not look inside."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
-
-
-def fill_rows(target: _Hold, start: int, block: NDArray[Any]) -> None:
-    """Copy a block to its place."""
-    target.array[start : start + len(block)] = block
+def fill_rows(target: NDArray[Any], start: int, block: NDArray[Any]) -> None:
+    """Copy a block to its place in an array of this process."""
+    target[start : start + len(block)] = block
 
 
 def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: Layout, scratch: Scratch) -> Shuffled:
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
-    from dask.delayed import delayed
-
+    graph, engine = Graph(), engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch)
-    write, shared = delayed(write_run, pure=False), delayed(shuffled, traverse=False)
-    runs = count()
-    engine = engine.with_threads(layout.threads)
+    shared, runs = graph.value(shuffled), count()
+    keys = stream(graph, engine, source, edges, lambda start, rows: graph.call(write_run, rows, next(runs), shared))
     engine.progress.begin("shuffling", source.n_rows)
-    tasks = stream(engine, source, edges, lambda start, rows: write(rows, next(runs), shared))
-    engine.compute(tasks, "write_run", layout.block_rows)
+    engine.run(graph, keys, "write_run", layout.block_rows)
     engine.progress.end()
     return shuffled
 
 
 def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRowError) -> InvalidInputError:
     """Find the first row with a NaN or infinity (at or before the one met) and say where it is."""
-    from dask.delayed import delayed
-
-    look = delayed(first_bad_row, pure=False)
-    edges = block_edges(source.n_rows, layout.block_rows)
     found = (error.row, 0)
-    for looking in stream(engine, source, edges, lambda start, rows: look(rows, start)):
-        (here,) = engine.compute([looking])
+    for a, b in pairwise(block_edges(source.n_rows, layout.block_rows)):
+        graph = Graph()
+        (rows,) = stream(graph, engine, source, [a, b], lambda start, rows: rows)
+        (here,) = engine.run(graph, [graph.call(first_bad_row, rows, a)])
         if here is not None:
             found = here
             break

@@ -8,12 +8,13 @@ from typing import Any
 
 from ..progress import Progress
 from ..system import cpu_count, single_threaded
+from .graph import Graph
 
-__all__ = ["Engine", "make_engine", "tree"]
+__all__ = ["Engine", "make_engine"]
 
 
 class Engine:
-    """Computes delayed values; the only place that talks to a scheduler.
+    """Computes graphs; the only place that talks to a scheduler.
 
     Parameters
     ----------
@@ -33,29 +34,32 @@ class Engine:
         """Whether tasks run in this process."""
         return self.client is None
 
-    def compute(self, values: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
-        """Compute delayed values; every finished task named `watch` advances the progress by `step`."""
+    def run(self, graph: Graph, keys: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
+        """Compute some keys of a graph; every finished task named `watch` advances the progress by `step`."""
+        if self.client is not None:
+            results = self.client.get(graph.tasks, list(keys))
+            self.progress.advance(step * sum(str(key).startswith(watch) for key in graph.tasks) if watch else 0)
+            return list(results)
+        from dask import threaded
+
+        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
+            return list(threaded.get(graph.tasks, list(keys), num_workers=self.threads))
+
+    def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
+        """Compute some keys and leave the results where they are, for `Graph.kept`."""
+        if self.client is not None:
+            return list(self.client.get(graph.tasks, list(keys), sync=False))
+        return self.run(graph, keys)
+
+    def compute(self, values: Sequence[Any]) -> list[Any]:
+        """Compute dask collections."""
         from dask import threaded  # the function, not its name: looking up a name imports distributed
         from dask.base import compute
 
         if self.client is not None:
-            futures = self.client.compute(list(values), optimize_graph=True, sync=False)
-            results = self.client.gather(futures)
-            if step:
-                self.progress.advance(step * len(values))
-            return list(results)
-        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
-            return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
-
-    def persist(self, values: Sequence[Any]) -> list[Any]:
-        """Compute delayed values and leave them where they were computed."""
-        from dask import threaded
-        from dask.base import persist
-
-        if self.client is not None:
-            return list(self.client.persist(list(values)))
+            return list(self.client.gather(self.client.compute(list(values), optimize_graph=True, sync=False)))
         with single_threaded():
-            return list(persist(*values, scheduler=threaded.get, num_workers=self.threads))
+            return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
 
     def with_threads(self, threads: int) -> Engine:
         """Return an engine that uses at most so many threads here."""
@@ -84,17 +88,6 @@ def _in_worker() -> bool:
     except (ValueError, AttributeError):
         return False
     return True
-
-
-def tree(values: Sequence[Any], combine: Callable[[list[Any]], Any], fan_in: int = 8) -> Any:
-    """Combine delayed values in order, `fan_in` at a time, into one."""
-    from dask.delayed import delayed
-
-    join = delayed(combine, pure=False, traverse=True)
-    level = list(values)
-    while len(level) > 1:
-        level = [join(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
-    return level[0]
 
 
 def _watcher(name: str, call: Callable[[], None]) -> Any:

@@ -11,7 +11,7 @@ from ..maps.base import Centres
 from ..rules.crisp import cluster_sums
 from ..rules.sums import ExactSum
 from .data import Dataset
-from .engine import tree
+from .graph import Graph
 from .tasks import Model, Reader, Sums, label_block, sum_block, task, tiles
 
 __all__ = ["Labelling", "label_pass", "label_sums", "sum_pass"]
@@ -23,28 +23,18 @@ def sum_pass(data: Dataset, model: Model, title: str) -> Sums:
 
 
 def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
-    from dask.delayed import delayed
-
-    call = delayed(function, pure=False)
-    common = [delayed(value, traverse=False) for value in shared]
-    parts = data.each(lambda start, block: call(block, start, *common))
+    graph = Graph()
+    common = [graph.value(value) for value in shared]
+    parts = data.each(graph, lambda start, block: graph.call(function, block, start, *common))
     data.engine.progress.begin(title, data.n_rows)
-    (total,) = data.engine.compute([tree(parts, combine)], function.__name__, data.block_rows)
+    (total,) = data.engine.run(graph, [graph.tree(parts, combine)], function.__name__, data.block_rows)
     data.engine.progress.end()
     return total
 
 
 def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clusters: int) -> tuple[Centres, Any]:
     """Return the means and counts of clusters given by a label for every row (negative: nobody's)."""
-    from dask.delayed import delayed
-
-    call, shared = delayed(label_sum_block, pure=False), delayed(reader, traverse=False)
-    parts = data.each(
-        lambda start, block: call(block, start, shared, labels[start : start + data.block_rows], n_clusters)
-    )
-    data.engine.progress.begin("initial labels", data.n_rows)
-    (total,) = data.engine.compute([tree(parts, Sums.combine)], "label_sum_block", data.block_rows)
-    data.engine.progress.end()
+    total = _reduce(data, label_sum_block, Sums.combine, (reader, labels, n_clusters), "initial labels")
     counts = total.mass.value
     return Centres.from_means(total.S.value / np.maximum(counts, 1)[:, None], reader.map_), counts
 
@@ -54,7 +44,7 @@ def label_sum_block(block: Any, start: int, reader: Reader, labels: NDArray[np.i
     """Return the sums of measurements over given labels."""
     S, mass, n_rows = ExactSum.zeros((n_clusters, reader.map_.n_measurements)), ExactSum.zeros((n_clusters,)), 0
     for tile in tiles(block, start, reader):
-        own = labels[tile.start - start :][: len(tile.Z)]
+        own = labels[tile.start :][: len(tile.Z)]
         if tile.valid is not None:
             own = np.where(tile.valid, own, -1)
         tile_S, counts = cluster_sums(tile.Z, own, n_clusters)

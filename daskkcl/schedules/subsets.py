@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..random import Key
 from ..rules.competitive import Rates, Winners, compete
 from .checkpoint import Checkpoint
 from .data import shuffle
+from .graph import Graph
 from .setup import Setup
 from .tasks import BadRowError, Measured, Reader, measure_block, task
 
@@ -165,18 +167,15 @@ def epoch_blocks(setup: Setup, epoch: int, begin: int = 0) -> ShuffledBlocks:
     return ShuffledBlocks(rows, key, edges, bucket_blocks, begin)
 
 
-def shuffled_rows(blocks: ShuffledBlocks, numbers: range, after: Any) -> Any:
-    """Yield ``(position, delayed rows)`` in order; ``after(i)`` is what reading the i-th of them waits for."""
-    from dask.delayed import delayed
-
-    read, cut = delayed(read_bucket, pure=False), delayed(cut_block, pure=False)
-    shared, bucket, rows = delayed(blocks, traverse=False), -1, None
+def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
+    """Yield position and rows of blocks in order; ``after(i)`` is what reading the i-th of them waits for."""
+    shared, bucket, rows = graph.value(blocks), -1, None
     for i, block in enumerate(numbers):
         if block // blocks.bucket_blocks != bucket:
             bucket = block // blocks.bucket_blocks
-            rows = read(shared, bucket, after(i))
+            rows = graph.call(read_bucket, shared, bucket, after(i))
         first, position = blocks.edges[bucket * blocks.bucket_blocks], max(blocks.edges[block], blocks.begin)
-        yield position, cut(rows, position - first, blocks.edges[block + 1] - first)
+        yield position, graph.call(cut_block, rows, position - first, blocks.edges[block + 1] - first)
 
 
 def read_bucket(blocks: ShuffledBlocks, bucket: int, after: Any) -> NDArray[Any]:
@@ -192,24 +191,22 @@ def cut_block(rows: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
 def _run_segment(
     setup: Setup, blocks: ShuffledBlocks, state: Winners, segment: range, epoch: int, walk: Walk
 ) -> Winners:
-    from dask.delayed import delayed
-
-    layout = setup.layout("subsets")
+    layout, graph = setup.layout("subsets"), Graph()
     engine = setup.engine.with_threads(layout.threads)
-    measure, meet = delayed(measure_subsets, pure=False), delayed(meet_subsets, pure=False)
-    reader, shared_walk = delayed(setup.reader, traverse=False), delayed(walk, traverse=False)
-    shared_blocks = delayed(blocks, traverse=False)
-    states: list[Any] = [delayed(state, traverse=False)]
+    reader, shared_walk, shared_blocks = graph.value(setup.reader), graph.value(walk), graph.value(blocks)
+    states = [graph.value(state)]
     ahead = layout.threads + 1
 
     def earlier(i: int) -> Any:
         # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
         return states[i - ahead + 1] if i >= ahead else None
 
-    for i, (position, rows) in enumerate(shuffled_rows(blocks, segment, earlier)):
-        measured = measure(rows, position, shared_blocks, reader, walk.subset_rows, earlier(i))
-        states.append(meet(states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader))
-    (result,) = engine.compute([states[-1]])
+    for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
+        measured = graph.call(measure_subsets, rows, position, shared_blocks, reader, walk.subset_rows, earlier(i))
+        states.append(
+            graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
+        )
+    (result,) = engine.run(graph, [states[-1]])
     return result
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks.scratch import read_array, write_array
+from ..blocks.scratch import Scratch, read_array, write_array
 from ..errors import InvalidInputError
 from ..maps.base import Centres, Map, squared_distances
 from ..rules.crisp import cluster_sums
@@ -178,10 +178,10 @@ def measure_block(rows: Floats, start: int, reader: Reader, after: Any = None) -
 
 
 @task
-def spill_block(rows: Floats, start: int, reader: Reader, path: str) -> Measured:
+def spill_block(rows: Floats, start: int, reader: Reader, scratch: Scratch) -> Measured:
     """Measure a block and leave the measurements in a scratch file."""
     block = measure_block(rows, start, reader)
-    write_array(path, block.Z)
+    path = write_array(scratch.file(f"measurements-{start:012d}"), block.Z)
     return Measured(block.kappa, block.valid, block.n_measurements, path=path)
 
 

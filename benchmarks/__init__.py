@@ -1,0 +1,1 @@
+"""daskkcl measured as a user would: each contestant in a fresh process."""

@@ -1,0 +1,102 @@
+"""The memory promise, measured: VmHWM of a fresh process against the limit, the plan and the number of rows."""
+
+import sys
+
+import pytest
+
+from benchmarks.memory import fit_in_fresh_process, write_table
+
+ALGORITHMS = ["akkmeans", "pakcl", "okfcm"]
+MIB = 2**20
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Tables by shape, written once."""
+    folder, written = tmp_path_factory.mktemp("tables"), {}
+
+    def table(n_rows, n_features, chunk_rows=20_000):
+        key = (n_rows, n_features, chunk_rows)
+        if key not in written:
+            written[key] = write_table(folder / f"{n_rows}-{n_features}-{chunk_rows}.zarr", *key)
+        return written[key]
+
+    return table
+
+
+def check(run, limit_mib):
+    assert run["peak_bytes"] <= limit_mib * MIB
+    assert run["peak_bytes"] <= run["planned_bytes"], "the process took more than its plan"
+    assert run["planned_bytes"] <= run["limit_bytes"] == limit_mib * MIB
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_data_larger_than_the_limit(tables, algo):
+    """1.2 million rows of 64 floats (293 MiB) where the whole process may take 288 MiB, its libraries included."""
+    run = fit_in_fresh_process(
+        tables(1_200_000, 64), algo, "288MiB", n_clusters=10, n_landmarks=200, **FEW_PASSES.get(algo, {})
+    )
+    assert run["keep"] == "nothing"
+    check(run, 288)
+
+
+FEW_PASSES = {"akkmeans": {"max_iter": 3}}
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_peak_does_not_grow_with_rows(tables, algo):
+    few, many = (
+        fit_in_fresh_process(
+            tables(n_rows, 64, 5_000), algo, "320MiB", n_clusters=5, n_landmarks=100, **FEW_PASSES.get(algo, {})
+        )
+        for n_rows in (400_000, 1_600_000)
+    )
+    check(many, 320)
+    if few["keep"] == "nothing":
+        assert many["peak_bytes"] <= 1.05 * few["peak_bytes"]
+
+
+@pytest.mark.parametrize("chunks", [(1_000_003, 3), (100_000, 7), (333, 64)], ids=str)
+def test_awkward_chunks_stay_within_the_plan(tmp_path, chunks):
+    import numpy as np
+    import zarr
+
+    rng = np.random.default_rng(0)
+    path = str(tmp_path / "awkward.zarr")
+    array = zarr.create_array(path, shape=(300_000, 64), dtype="float32", chunks=(min(chunks[0], 300_000), chunks[1]))
+    array[:] = rng.standard_normal((300_000, 64), dtype=np.float32)
+    run = fit_in_fresh_process(path, "okfcm", "512MiB", n_clusters=5, n_landmarks=100)
+    check(run, 512)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_four_million_rows_under_512_mib(tables, algo):
+    run = fit_in_fresh_process(tables(4_000_000, 64), algo, "512MiB", n_clusters=10, n_landmarks=500)
+    check(run, 512)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_one_and_eight_million_rows(tables, algo):
+    few, many = (
+        fit_in_fresh_process(tables(n_rows, 64), algo, "512MiB", n_clusters=10, n_landmarks=500)
+        for n_rows in (1_000_000, 8_000_000)
+    )
+    assert few["keep"] == many["keep"] == "nothing"
+    check(many, 512)
+    assert many["peak_bytes"] <= 1.05 * few["peak_bytes"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_nine_million_by_one(tables, algo):
+    """The shape that blows up dask-ml's spectral clustering (dask-ml#151)."""
+    few = {"akkmeans": {"max_iter": 10}}.get(algo, {})
+    run = fit_in_fresh_process(tables(9_000_000, 1, 100_000), algo, "512MiB", n_clusters=8, n_landmarks=300, **few)
+    check(run, 512)
