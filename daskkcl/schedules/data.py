@@ -17,7 +17,7 @@ from ..errors import InvalidInputError
 from ..plan import Layout, block_edges
 from ..random import Key
 from .engine import Engine
-from .graph import Graph
+from .graph import Graph, Window
 from .tasks import BadRowError, Reader, first_bad_row, measure_block, spill_block
 
 __all__ = ["Dataset", "explain_bad_row", "gather", "load_rows", "shuffle", "stream"]
@@ -28,24 +28,18 @@ def stream(
 ) -> list[Any]:
     """Add ``consume(start, rows)`` of every block of rows to a graph; None skips a block, unread.
 
-    On threads, reading a block waits for the result of an earlier one: whatever order the scheduler prefers, no more
-    than one block a thread and one more are ever held. A cluster's scheduler holds back by itself.
+    On threads, no more than one block a thread and one more are ever held. A cluster's scheduler holds back by itself.
     """
-    ahead = engine.threads + 1
-    results: list[Any] = []
-
-    def after() -> Any:
-        return results[-ahead] if engine.local and len(results) >= ahead else None
-
-    for start, rows in zip(edges[:-1], _row_blocks(graph, source, edges, after), strict=True):
+    window = Window(graph, engine.threads + 1 if engine.local else 2**62)
+    for start, rows in zip(edges[:-1], _row_blocks(graph, source, edges, window), strict=True):
         result = consume(start, rows)
         if result is not None:
-            results.append(result)
-    return results
+            window.add(result)
+    return window.results
 
 
-def _row_blocks(graph: Graph, source: Source, edges: list[int], after: Callable[[], Any]) -> Iterator[Any]:
-    """Yield the blocks between the edges; ``after()`` is what reading the next one waits for."""
+def _row_blocks(graph: Graph, source: Source, edges: list[int], window: Window) -> Iterator[Any]:
+    """Yield the blocks between the edges; reading waits as the window says."""
     if isinstance(source, ArraySource):
         for a, b in pairwise(edges):
             yield graph.value(source.array[a:b])
@@ -54,12 +48,12 @@ def _row_blocks(graph: Graph, source: Source, edges: list[int], after: Callable[
         slabs: list[Any] = []
         for a, b in pairwise(edges):
             first, last = bisect_right(slab_edges, a) - 1, bisect_left(slab_edges, b)
-            while len(slabs) < last:
-                slabs.append(graph.call(read_slab, array, slab_edges[len(slabs)], slab_edges[len(slabs) + 1], after()))
+            for start, stop in pairwise(slab_edges[len(slabs) : last + 1]):
+                slabs.append(graph.call(read_slab, array, start, stop, window.after()))
             if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
                 yield slabs[first]
             else:
-                yield graph.call(join_rows, slabs[first:last], slab_edges[first], a, b)
+                yield graph.call(join_rows, slabs[first:last], slab_edges[first], a, b, window.after())
     else:
         yield from graph.blocks_of(source.blocks(edges))
 
@@ -69,7 +63,7 @@ def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
     return read_rows(array, start, stop)
 
 
-def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int) -> NDArray[Any]:
+def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int, after: Any) -> NDArray[Any]:
     """Copy rows `start` to `stop` out of slabs, the first of which begins at row `first`."""
     out = np.empty((stop - start, slabs[0].shape[1]), dtype=slabs[0].dtype)
     for slab in slabs:

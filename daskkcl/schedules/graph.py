@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "Window"]
 
 
 class Graph:
@@ -65,6 +65,40 @@ class Graph:
         while len(level) > 1:
             level = [self.call(combine, level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
         return level[0]
+
+
+class Window:
+    """Lets no task begin before all results but the last few are there.
+
+    Whatever order the scheduler prefers, what is held is then bounded: block i waits for blocks 0 to i - size.
+
+    Examples
+    --------
+    >>> graph = Graph()
+    >>> window = Window(graph, size=2)
+    >>> for n in range(5):
+    ...     window.add(graph.call(lambda n, after: n, n, window.after()))
+    >>> len(window.results)
+    5
+    """
+
+    def __init__(self, graph: Graph, size: int) -> None:
+        self.results: list[Any] = []
+        self._graph, self._size = graph, size
+        self._done: list[Any] = []
+
+    def after(self) -> Any:
+        """Return what the next task is to wait for: an argument that it need not use."""
+        return self._done[-self._size] if len(self._done) >= self._size else None
+
+    def add(self, result: Any) -> None:
+        """Say which task gives the next result."""
+        self.results.append(result)
+        self._done.append(self._graph.call(both_done, self._done[-1] if self._done else None, result))
+
+
+def both_done(before: None, result: Any) -> None:
+    """Return nothing, after two things are there."""
 
 
 class _Constant:

@@ -16,7 +16,7 @@ from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, weighted_kernel_fcm
 from .checkpoint import Checkpoint
 from .chunks import FuzzyResult, FuzzySettings
-from .graph import Graph
+from .graph import Graph, Window
 from .setup import Setup
 from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
 from .tasks import BadRowError, bad_rows, task
@@ -97,11 +97,10 @@ def _prototypes(
 
 
 def _literal_segment(graph: Graph, blocks: ShuffledBlocks, segment: range, shared: Any, ahead: int) -> list[Any]:
-    common = graph.value(shared)
-    results: list[Any] = []
-    for start, rows in shuffled_rows(graph, blocks, segment, lambda i: results[i - ahead] if i >= ahead else None):
-        results.append(graph.call(literal_chunks, rows, start, common))
-    return results
+    common, window = graph.value(shared), Window(graph, ahead)
+    for start, rows in shuffled_rows(graph, blocks, segment, lambda i: window.after()):
+        window.add(graph.call(literal_chunks, rows, start, common))
+    return window.results
 
 
 @task
