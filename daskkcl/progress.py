@@ -57,7 +57,8 @@ class Progress:
             self._bar = tqdm(total=total, desc=stage, unit=" " + unit, unit_scale=True, leave=False)
 
     def advance(self, count: int, info: str = "") -> None:
-        """Say that so many more units are done."""
+        """Say that so many more units are done (blocks are counted whole, the last one may be short)."""
+        count = min(count, self._total - self._done)
         self._done += count
         if self._call:
             self._call(self._stage, self._done, self._total, info)

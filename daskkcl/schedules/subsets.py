@@ -87,7 +87,6 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
             stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
             state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
-            setup.engine.progress.advance(blocks.edges[stop] - position)
             position = blocks.edges[stop]
             _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
@@ -206,7 +205,7 @@ def _run_segment(
         states.append(
             graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
         )
-    (result,) = engine.run(graph, [states[-1]])
+    (result,) = engine.run(graph, [states[-1]], "meet_subsets", layout.block_rows)
     return result
 
 
