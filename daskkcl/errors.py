@@ -51,6 +51,15 @@ class MemoryLimitError(DaskkclError, MemoryError):
     ----------
     needed_bytes, allowed_bytes : int
         The smallest plan found, and the limit it was held against.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> try:
+    ...     daskkcl.fit(np.zeros((1000, 8)), "akkmeans", n_clusters=2, memory_limit="1MiB")
+    ... except daskkcl.MemoryLimitError as error:
+    ...     print(error.allowed_bytes)
+    1048576
     """
 
     def __init__(self, message: str, needed_bytes: int = 0, allowed_bytes: int = 0) -> None:
