@@ -61,7 +61,7 @@ class Stage:
     name : str
         What the plan calls it.
     row_bytes : int
-        Held for each row of a block, in each task in flight.
+        Held for each row of a block, in each task in flight; 0 for work in this process that meets no blocks.
     task_bytes : int
         Held in each task in flight, whatever its rows.
     fixed_bytes : int
@@ -89,7 +89,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a stage runs: rows per block, threads, and its share of the memory."""
+    """How a stage runs: rows per block (0: no blocks), threads, and its share of the memory."""
 
     name: str
     block_rows: int
@@ -137,11 +137,11 @@ class Plan:
             f"(process {format_bytes(self.base_bytes)}, kept {self.keep}: {format_bytes(self.kept_bytes)})",
         ]
         for layout in self.layouts:
-            n_blocks = math.ceil(self.n_rows / layout.block_rows) if self.n_rows else 0
-            lines.append(
-                f"{layout.name:<13} {format_bytes(layout.peak_bytes):>10}   "
-                f"{n_blocks:,} blocks of {layout.block_rows:,} rows on {layout.threads} thread(s)"
-            )
+            line = f"{layout.name:<13} {format_bytes(layout.peak_bytes):>10}"
+            if layout.block_rows:
+                n_blocks = math.ceil(self.n_rows / layout.block_rows)
+                line += f"   {n_blocks:,} blocks of {layout.block_rows:,} rows on {layout.threads} thread(s)"
+            lines.append(line)
         if self.scratch_bytes:
             lines.append(f"scratch       {format_bytes(self.scratch_bytes):>10}")
         return "\n".join([*lines, *self.notes])
@@ -204,6 +204,8 @@ def make_plan(
 
 def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int) -> Layout:
     """Return the best layout of a stage within `room_bytes`, or its smallest if nothing fits."""
+    if stage.row_bytes == 0:
+        return Layout(stage.name, 0, 1, stage.fixed_bytes)
 
     def peak(rows: int, threads: int) -> int:
         in_flight = min(threads + stage.lookahead, max(1, math.ceil(n_rows / rows)))

@@ -49,7 +49,7 @@ def small_rounds(monkeypatch):
     """Many blocks, and several rounds, on small data."""
     monkeypatch.setattr(plan, "_BLOCKS_PER_THREAD", 30)
     monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 20)
-    monkeypatch.setattr(chunks, "_CHECKPOINTED_CHUNKS", chunks.FAN_IN)  # whole groups, as always
+    monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
     monkeypatch.setattr(literal, "_SEGMENT_BLOCKS", chunks.FAN_IN)
 
 

@@ -149,6 +149,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
+        if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
+            row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
+            stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))
         return plan_run(problem, engine, [*base_stages(problem), *stages], keep, n_passes, scratch_bytes)
 
     def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:

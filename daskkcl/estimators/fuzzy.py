@@ -191,10 +191,12 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         c, itemsize = problem.c, problem.dtype.itemsize
         keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        d, rows = problem.source.n_features, min(_BOUND_ROWS, problem.sample_rows)
+        bound = Stage("fuzzifier", row_bytes=0, fixed_bytes=problem.map_bytes + 8 * rows * (8 * rows + 6 * d))
         if settings.form == "literal":
             n_prototypes = c * math.ceil(problem.n_rows / settings.chunk_rows)
-            chunk_bytes = 8 * settings.chunk_rows * (4 * settings.chunk_rows + 8 * c)
-            final_bytes = 8 * n_prototypes * (4 * n_prototypes + 8 * c)
+            chunk_bytes = 8 * settings.chunk_rows * (4 * settings.chunk_rows + 8 * c + 6 * d)
+            final_bytes = 8 * n_prototypes * (4 * n_prototypes + 8 * c + 6 * d)
             stages, scratch = shuffle_stages(
                 problem,
                 settings.chunk_rows,
@@ -202,17 +204,16 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
                 task_bytes=chunk_bytes,
                 fixed_bytes=problem.map_bytes + final_bytes,
             )
-            return stages, keep, 1, scratch
+            return [bound, *stages], keep, 1, scratch
         run_bytes = settings.chunk_rows * (problem.measured_bytes + c * (9 * itemsize + 2))
         waiting = FAN_IN * 4 * c * (problem.n_measurements + 2) * 8
-        pilot = problem.sample_rows * (problem.measured_bytes + 9 * itemsize * c)
         stage = problem.stage(
             "chunks",
             quantum=settings.chunk_rows,
             task_bytes=run_bytes + problem.tile_bytes + problem.sums_bytes,
-            fixed_bytes=problem.map_bytes + waiting + pilot + 8 * 8 * _BOUND_ROWS**2,
+            fixed_bytes=problem.map_bytes + waiting,
         )
-        return [stage], keep, 1, 0
+        return [bound, stage], keep, 1, 0
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         fuzzifier = self._resolve_fuzzifier(setup, settings)

@@ -131,9 +131,7 @@ class ApproxKernelKMeans(KernelClusterer):
             "measurements": problem.n_rows * problem.measured_bytes,
             "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
         }
-        pilot = problem.sample_rows * (problem.measured_bytes + 8 * problem.c)
-        stage = problem.stage("passes", fixed_bytes=problem.map_bytes + pilot)
-        return [stage], keep, min(settings.max_iter, 10), 0
+        return [problem.stage("passes")], keep, min(settings.max_iter, 10), 0
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         data = open_dataset(setup, "passes")

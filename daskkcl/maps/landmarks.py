@@ -92,6 +92,13 @@ class LandmarkMap:
         values, vectors = self.spectrum
         return (vectors / values) @ vectors.T
 
+    def settle(self) -> None:
+        """Make what all tasks share now, once and not in each thread; let go of what led to it."""
+        self.inverse  # noqa: B018
+        for name in ("spectrum", "kernel_matrix"):
+            self.__dict__.pop(name, None)
+        self._columns  # noqa: B018
+
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
         return self._columns.block(rows, out)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["eigengap"]
+__all__ = ["MAX_ROWS", "eigengap"]
 
-_MAX_ROWS, _MAX_CLUSTERS = 1000, 64
+MAX_ROWS, _MAX_CLUSTERS = 1000, 64
 
 
 def eigengap(sample: NDArray[Any], n_neighbors: int = 10) -> tuple[int, dict[str, Any]]:
@@ -36,7 +36,7 @@ def eigengap(sample: NDArray[Any], n_neighbors: int = 10) -> tuple[int, dict[str
     """
     import scipy.linalg
 
-    X = sample[:_MAX_ROWS].astype(np.float64)
+    X = sample[:MAX_ROWS].astype(np.float64)
     X = np.unique(X, axis=0)
     n = len(X)
     if n < 4:

@@ -7,7 +7,7 @@ centre of a whole chunk standing for all its rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,18 +176,20 @@ def best_fuzzy_run(
     also: Centres | None = None,
 ) -> FuzzyRun:
     """Run from several seedings (and from the centres `also`, if any) and keep the run of lowest J."""
-    runs = []
-    if also is not None:
-        runs.append(fuzzy_c_means(Z, kappa, weights, also, map_, fuzzifier, tol, max_iter))
-    for _ in range(n_init):
-        if seeding == "d2":
-            seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
-        else:
-            some = np.flatnonzero(weights > 0)
-            seeds = rng.choice(some, n_clusters, replace=len(some) < n_clusters)
-        start = Centres.from_means(Z[seeds], map_)
-        runs.append(fuzzy_c_means(Z, kappa, weights, start, map_, fuzzifier, tol, max_iter))
-    return min(runs, key=lambda run: run.objective[-1])
+
+    def runs() -> Iterator[FuzzyRun]:  # one at a time: the centres of all of them may be large
+        if also is not None:
+            yield fuzzy_c_means(Z, kappa, weights, also, map_, fuzzifier, tol, max_iter)
+        for _ in range(n_init):
+            if seeding == "d2":
+                seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
+            else:
+                some = np.flatnonzero(weights > 0)
+                seeds = rng.choice(some, n_clusters, replace=len(some) < n_clusters)
+            start = Centres.from_means(Z[seeds], map_)
+            yield fuzzy_c_means(Z, kappa, weights, start, map_, fuzzifier, tol, max_iter)
+
+    return min(runs(), key=lambda run: run.objective[-1])
 
 
 def collapse_bound(K: Floats) -> float:

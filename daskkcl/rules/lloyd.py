@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +48,10 @@ def best_lloyd_run(
 ) -> LloydRun:
     """Run from several greedy D² seedings and keep the one of lowest objective."""
     weights = np.ones(len(Z))
-    runs = []
-    for _ in range(n_init):
-        seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
-        runs.append(lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter))
-    return min(runs, key=lambda run: run.objective)
+
+    def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
+        for _ in range(n_init):
+            seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
+            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter)
+
+    return min(runs(), key=lambda run: run.objective)

@@ -16,7 +16,7 @@ from ..plan import block_edges
 from ..random import Key
 from ..rules.fuzzy import Fuzzy, best_fuzzy_run, fuzzy_c_means
 from .checkpoint import Checkpoint
-from .data import Dataset, stream
+from .data import Dataset, RowReader, make_window
 from .graph import Graph
 from .passes import sum_pass
 from .setup import Setup
@@ -27,7 +27,7 @@ __all__ = ["FAN_IN", "FuzzyResult", "FuzzySettings", "Summary", "online_fuzzy"]
 Floats = NDArray[Any]
 
 FAN_IN = 10  # summaries merged into one: at most this many times c centres wait on a level
-_ROUND_CHUNKS, _CHECKPOINTED_CHUNKS = FAN_IN**4, FAN_IN**3  # chunks in one graph; a checkpoint follows each
+_ROUND_CHUNKS = FAN_IN**3  # chunks in one graph: whole groups; a checkpoint follows each
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,16 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     if saved and "pass_means" in saved:
         return _exact_passes(setup, saved, settings, checkpoint)
     levels, position = _restore(saved)
-    n_rows = setup.problem.n_rows
-    round_rows = settings.chunk_rows * (_CHECKPOINTED_CHUNKS if checkpoint.path else _ROUND_CHUNKS)
+    n_rows, block_rows = setup.problem.n_rows, setup.layout("chunks").block_rows
+    rounds = [*range(position, n_rows, settings.chunk_rows * _ROUND_CHUNKS), n_rows]
+    blocks = [[a + edge for edge in block_edges(b - a, block_rows)] for a, b in pairwise(rounds)]
+    rows = RowReader(setup.source, sorted({edge for edges in blocks for edge in edges}))
     setup.engine.progress.begin("chunks", n_rows)
     setup.engine.progress.advance(position)
-    for begin in range(position, n_rows, round_rows):
-        end = min(n_rows, begin + round_rows)
-        for level, summary in _run_round(setup, begin, end, start, settings, key):
+    for edges in blocks:
+        for level, summary in _run_round(setup, rows, edges, start, settings, key):
             _wait(levels, level, summary, setup.map_, start, settings, key)
-        checkpoint.save(_state(levels, end))
+        checkpoint.save(_state(levels, edges[-1]))
     setup.engine.progress.end()
     waiting = [summary for level in sorted(levels, reverse=True) for summary in levels[level][1]]
     points = _points(waiting, setup.map_)
@@ -127,23 +128,18 @@ def _settled(history: list[float]) -> bool:
 
 
 def _run_round(
-    setup: Setup, begin: int, end: int, start: Centres | None, settings: FuzzySettings, key: Key
+    setup: Setup, rows: RowReader, edges: list[int], start: Centres | None, settings: FuzzySettings, key: Key
 ) -> list[tuple[int, Summary]]:
-    """Summarise the chunks of some rows and merge whole groups, level by level; return what is left with its level."""
+    """Summarise the chunks of some blocks and merge whole groups; return what is left, with its level."""
     layout, graph = setup.layout("chunks"), Graph()
     reader, shared = graph.value(setup.reader), graph.value((start, settings, key))
-    edges = [begin + edge for edge in block_edges(end - begin, layout.block_rows)]
     engine = setup.engine.with_threads(layout.threads)
-
-    def summarise(start: int, rows: Any) -> Any:
-        return graph.call(summarise_chunks, rows, start, start // settings.chunk_rows, reader, shared)
-
-    summaries = [
-        graph.call(getitem, block, i)
-        for (a, b), block in zip(pairwise(edges), stream(graph, engine, setup.source, edges, summarise), strict=True)
-        for i in range(math.ceil((b - a) / settings.chunk_rows))
-    ]
-    left, level, first = [], 0, begin // settings.chunk_rows
+    window, summaries = make_window(graph, engine), []
+    for (a, b), block in zip(pairwise(edges), rows.blocks(graph, edges, window), strict=True):
+        window.add(graph.call(summarise_chunks, block, a, a // settings.chunk_rows, reader, shared))
+        n_chunks = math.ceil((b - a) / settings.chunk_rows)
+        summaries += [graph.call(getitem, window.results[-1], i) for i in range(n_chunks)]
+    left, level, first = [], 0, edges[0] // settings.chunk_rows
     while len(summaries) >= FAN_IN:
         whole, first = len(summaries) // FAN_IN, first // FAN_IN
         left += [(level, summary) for summary in summaries[whole * FAN_IN :]]
@@ -153,7 +149,8 @@ def _run_round(
         ]
         level += 1
     left += [(level, summary) for summary in summaries]
-    results = engine.run(graph, [summary for _, summary in left], "summarise_chunks", layout.block_rows)
+    keys = [summary for _, summary in left]
+    results = rows.run(engine, graph, keys, edges[-1], "summarise_chunks", layout.block_rows)
     return [(level, result) for (level, _), result in zip(left, results, strict=True)]
 
 

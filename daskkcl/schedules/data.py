@@ -20,42 +20,95 @@ from .engine import Engine
 from .graph import Graph, Window
 from .tasks import BadRowError, Reader, first_bad_row, measure_block, spill_block
 
-__all__ = ["Dataset", "explain_bad_row", "gather", "load_rows", "shuffle", "stream"]
+__all__ = ["Dataset", "RowReader", "explain_bad_row", "gather", "load_rows", "make_window", "run_blocks", "shuffle"]
 
 
-def stream(
-    graph: Graph, engine: Engine, source: Source, edges: list[int], consume: Callable[[int, Any], Any]
-) -> list[Any]:
-    """Add ``consume(start, rows)`` of every block of rows to a graph; None skips a block, unread.
+_GRAPH_BLOCKS = 256  # blocks in one graph: a graph of all blocks would grow with the rows
 
-    On threads, no more than one block a thread and one more are ever held. A cluster's scheduler holds back by itself.
+Consume = Callable[[int, Any], Any]  # adds the work on a block (its first row, its key) to a graph; None skips it
+
+
+class RowReader:
+    """Adds the reading of blocks of rows to one graph after another, in order.
+
+    A slab of whole chunks that reaches beyond the last block of a graph is carried over to the next one, so that no
+    chunk is read twice.
     """
-    window = Window(graph, engine.threads + 1 if engine.local else 2**62)
-    for start, rows in zip(edges[:-1], _row_blocks(graph, source, edges, window), strict=True):
-        result = consume(start, rows)
-        if result is not None:
-            window.add(result)
-    return window.results
+
+    def __init__(self, source: Source, edges: list[int]) -> None:
+        self._source = source
+        self._slab_edges = source.slabs(edges) if isinstance(source, ZarrSource) else []
+        self._slabs: dict[int, Any] = {}  # keys of the current graph
+        self._carried: dict[int, Any] = {}  # arrays of the graph before
+
+    def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
+        """Yield the keys of the blocks between the edges; reading waits as the window says."""
+        if isinstance(self._source, ArraySource):
+            for a, b in pairwise(edges):
+                yield graph.value(self._source.array[a:b])
+        elif isinstance(self._source, ZarrSource):
+            array = graph.value(self._source.array)
+            self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
+            for a, b in pairwise(edges):
+                yield self._cut(graph, array, a, b, window)
+        else:
+            yield from graph.blocks_of(self._source.blocks(edges))
+
+    def _cut(self, graph: Graph, array: Any, a: int, b: int, window: Window) -> Any:
+        slab_edges = self._slab_edges
+        first, last = bisect_right(slab_edges, a) - 1, bisect_left(slab_edges, b)
+        for slab in range(first, last):
+            if slab not in self._slabs:
+                start, stop = slab_edges[slab], slab_edges[slab + 1]
+                self._slabs[slab] = graph.call(read_slab, array, start, stop, window.after())
+        if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
+            return self._slabs[first]
+        return graph.call(
+            join_rows, [self._slabs[slab] for slab in range(first, last)], slab_edges[first], a, b, window.after()
+        )
+
+    def unfinished(self, row: int) -> list[int]:
+        """Return the slabs of the current graph that go on behind a row."""
+        return [slab for slab in self._slabs if self._slab_edges[slab] < row < self._slab_edges[slab + 1]]
+
+    def run(self, engine: Engine, graph: Graph, keys: list[Any], row: int, watch: str, step: int) -> list[Any]:
+        """Compute some keys of a graph that read up to a row, and carry over what goes on behind it."""
+        slabs = self.unfinished(row)
+        results = engine.run(graph, [*keys, *(self._slabs[slab] for slab in slabs)], watch, step)
+        self._carried = dict(zip(slabs, results[len(keys) :], strict=True))
+        return results[: len(keys)]
 
 
-def _row_blocks(graph: Graph, source: Source, edges: list[int], window: Window) -> Iterator[Any]:
-    """Yield the blocks between the edges; reading waits as the window says."""
-    if isinstance(source, ArraySource):
-        for a, b in pairwise(edges):
-            yield graph.value(source.array[a:b])
-    elif isinstance(source, ZarrSource):
-        array, slab_edges = graph.value(source.array), source.slabs(edges)
-        slabs: list[Any] = []
-        for a, b in pairwise(edges):
-            first, last = bisect_right(slab_edges, a) - 1, bisect_left(slab_edges, b)
-            for start, stop in pairwise(slab_edges[len(slabs) : last + 1]):
-                slabs.append(graph.call(read_slab, array, start, stop, window.after()))
-            if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
-                yield slabs[first]
-            else:
-                yield graph.call(join_rows, slabs[first:last], slab_edges[first], a, b, window.after())
-    else:
-        yield from graph.blocks_of(source.blocks(edges))
+def make_window(graph: Graph, engine: Engine) -> Window:
+    """Hold one block a thread and one more here; a cluster's scheduler holds back by itself."""
+    return Window(graph, engine.threads + 1 if engine.local else 2**62)
+
+
+def run_blocks(
+    engine: Engine,
+    source: Source,
+    edges: list[int],
+    prepare: Callable[[Graph], Consume],
+    collect: Callable[[Graph, list[Any]], list[Any]] | None = None,
+    watch: str = "",
+    step: int = 0,
+) -> list[Any]:
+    """Read all blocks between the edges and work on them, some hundred in a graph; return the results in order.
+
+    `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
+    `collect` combines the blocks of a graph before they come back.
+    """
+    reader, results = RowReader(source, edges), []
+    for first in range(0, len(edges) - 1, _GRAPH_BLOCKS):
+        part, graph = edges[first : first + _GRAPH_BLOCKS + 1], Graph()
+        consume, window = prepare(graph), make_window(graph, engine)
+        for start, rows in zip(part[:-1], reader.blocks(graph, part, window), strict=True):
+            result = consume(start, rows)
+            if result is not None:
+                window.add(result)
+        keys = collect(graph, window.results) if collect else window.results
+        results += reader.run(engine, graph, keys, part[-1], watch, step)
+    return results
 
 
 def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
@@ -96,30 +149,51 @@ class Dataset:
         """Rows, dropped ones included."""
         return self.source.n_rows
 
-    def each(self, graph: Graph, consume: Callable[[int, Any], Any]) -> list[Any]:
-        """Add ``consume(start, block)`` of every block to a graph: of rows, or of what is kept."""
+    def run(
+        self,
+        prepare: Callable[[Graph], Consume],
+        collect: Callable[[Graph, list[Any]], list[Any]] | None = None,
+        watch: str = "",
+        step: int = 0,
+    ) -> list[Any]:
+        """Work on all blocks (of rows, or of what is kept) as `run_blocks` does."""
         if self._kept is None:
-            return stream(graph, self.engine, self.source, self.edges, consume)
-        return [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
+            return run_blocks(self.engine, self.source, self.edges, prepare, collect, watch, step)
+        graph = Graph()
+        consume = prepare(graph)
+        keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
+        return self.engine.run(graph, collect(graph, keys) if collect else keys, watch, step)
+
+    def _keep(self, prepare: Callable[[Graph], Consume]) -> None:
+        if self.engine.local:
+            self._kept = self.run(prepare)
+            return
+        graph = Graph()  # futures of one graph, which stay on the workers
+        consume, rows = prepare(graph), RowReader(self.source, self.edges)
+        blocks = rows.blocks(graph, self.edges, make_window(graph, self.engine))
+        self._kept = self.engine.keep(graph, [consume(a, key) for a, key in zip(self.edges[:-1], blocks, strict=True)])
 
     def keep_rows(self) -> None:
         """Keep the rows where they are read (on the workers of a cluster)."""
-        graph = Graph()
-        self._kept = self.engine.keep(graph, self.each(graph, lambda start, rows: rows))
+        self._keep(lambda graph: lambda start, rows: rows)
 
     def keep_measurements(self, reader: Reader) -> None:
         """Measure all rows once and keep the measurements in memory."""
-        graph = Graph()
-        shared = graph.value(reader)
-        keys = self.each(graph, lambda start, rows: graph.call(measure_block, rows, start, shared))
-        self._kept = self.engine.keep(graph, keys)
+
+        def prepare(graph: Graph) -> Consume:
+            shared = graph.value(reader)
+            return lambda start, rows: graph.call(measure_block, rows, start, shared)
+
+        self._keep(prepare)
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
         """Measure all rows once and keep the measurements in scratch."""
-        graph = Graph()
-        shared, folder = graph.value(reader), graph.value(scratch)
-        keys = self.each(graph, lambda start, rows: graph.call(spill_block, rows, start, shared, folder))
-        self._kept = self.engine.keep(graph, keys)
+
+        def prepare(graph: Graph) -> Consume:
+            shared, folder = graph.value(reader), graph.value(scratch)
+            return lambda start, rows: graph.call(spill_block, rows, start, shared, folder)
+
+        self._keep(prepare)
         self._scratch = scratch  # the files must outlive the blocks
 
 
@@ -127,17 +201,19 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
     """Read single rows by their numbers, in the order asked for."""
     if isinstance(source, ArraySource):
         return source.array[rows]
-    graph, engine = Graph(), engine.with_threads(layout.threads)
+    engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
     cuts = np.searchsorted(rows[order], edges)
     wanted = {edges[i]: slice(cuts[i], cuts[i + 1]) for i in range(len(edges) - 1) if cuts[i] < cuts[i + 1]}
 
-    def pick(start: int, block: Any) -> Any:
-        return graph.call(take_rows, block, rows[order[wanted[start]]] - start) if start in wanted else None
+    def pick(graph: Graph) -> Consume:
+        return lambda start, block: (
+            graph.call(take_rows, block, rows[order[wanted[start]]] - start) if start in wanted else None
+        )
 
     engine.progress.begin("sampling", len(wanted), "blocks")
-    parts = engine.run(graph, stream(graph, engine, source, edges, pick), "take_rows", 1)
+    parts = run_blocks(engine, source, edges, pick, watch="take_rows", step=1)
     engine.progress.end()
     out = np.empty((len(rows), source.n_features), dtype=source.dtype)
     for piece, part in zip(wanted.values(), parts, strict=True):
@@ -154,17 +230,19 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     """Read everything into one array in this process; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
-    graph = Graph()
     edges = block_edges(source.n_rows, layout.block_rows)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
     if engine.local:
-        target = graph.value(out)
-        keys = stream(graph, engine, source, edges, lambda start, rows: graph.call(fill_rows, target, start, rows))
-        engine.run(graph, keys, "fill_rows", layout.block_rows)
+
+        def fill(graph: Graph) -> Consume:
+            target = graph.value(out)
+            return lambda start, rows: graph.call(fill_rows, target, start, rows)
+
+        run_blocks(engine, source, edges, fill, watch="fill_rows", step=layout.block_rows)
     else:
-        blocks = engine.run(graph, stream(graph, engine, source, edges, lambda start, rows: rows))
+        blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
         for start, block in zip(edges[:-1], blocks, strict=True):
             out[start : start + len(block)] = block
     engine.progress.end()
@@ -178,13 +256,17 @@ def fill_rows(target: NDArray[Any], start: int, block: NDArray[Any]) -> None:
 
 def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: Layout, scratch: Scratch) -> Shuffled:
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
-    graph, engine = Graph(), engine.with_threads(layout.threads)
+    engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch)
-    shared, runs = graph.value(shuffled), count()
-    keys = stream(graph, engine, source, edges, lambda start, rows: graph.call(write_run, rows, next(runs), shared))
+    runs = count()
+
+    def write(graph: Graph) -> Consume:
+        shared = graph.value(shuffled)
+        return lambda start, rows: graph.call(write_run, rows, next(runs), shared)
+
     engine.progress.begin("shuffling", source.n_rows)
-    engine.run(graph, keys, "write_run", layout.block_rows)
+    run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
 
@@ -193,9 +275,9 @@ def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRo
     """Find the first row with a NaN or infinity (at or before the one met) and say where it is."""
     found = (error.row, 0)
     for a, b in pairwise(block_edges(source.n_rows, layout.block_rows)):
-        graph = Graph()
-        (rows,) = stream(graph, engine, source, [a, b], lambda start, rows: rows)
-        (here,) = engine.run(graph, [graph.call(first_bad_row, rows, a)])
+        (here,) = run_blocks(
+            engine, source, [a, b], lambda graph: lambda start, rows: graph.call(first_bad_row, rows, start)
+        )
         if here is not None:
             found = here
             break

@@ -59,6 +59,13 @@ class Graph:
         self.tasks.update(dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
         return keys
 
+    def chain(self, keys: Sequence[Any], combine: Callable[[list[Any]], Any]) -> Any:
+        """Combine values in order, each with what came before: only one result waits, a tree has some a level."""
+        total = keys[0]
+        for key in keys[1:]:
+            total = self.call(combine, [total, key])
+        return total
+
     def tree(self, keys: Sequence[Any], combine: Callable[[list[Any]], Any], fan_in: int = 8) -> Any:
         """Combine values in order, `fan_in` at a time, into one."""
         level = list(keys)

@@ -23,13 +23,18 @@ def sum_pass(data: Dataset, model: Model, title: str) -> Sums:
 
 
 def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
-    graph = Graph()
-    common = [graph.value(value) for value in shared]
-    parts = data.each(graph, lambda start, block: graph.call(function, block, start, *common))
+    def prepare(graph: Graph) -> Any:
+        common = [graph.value(value) for value in shared]
+        return lambda start, block: graph.call(function, block, start, *common)
+
+    def collect(graph: Graph, parts: list[Any]) -> list[Any]:
+        # Sums do not depend on their grouping: in this process memory counts, between workers the length of the path.
+        return [graph.chain(parts, combine) if data.engine.local else graph.tree(parts, combine)]
+
     data.engine.progress.begin(title, data.n_rows)
-    (total,) = data.engine.run(graph, [graph.tree(parts, combine)], function.__name__, data.block_rows)
+    totals = data.run(prepare, collect, function.__name__, data.block_rows)
     data.engine.progress.end()
-    return total
+    return combine(totals)
 
 
 def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clusters: int) -> tuple[Centres, Any]:

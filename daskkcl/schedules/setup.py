@@ -17,10 +17,12 @@ from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError, MemoryLimitError
 from ..kernels import Kernel, check_degenerate
+from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
 from ..maps.landmarks import IdentityMap, LandmarkMap, choose_landmarks
 from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
+from ..rules.counting import MAX_ROWS
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .data import explain_bad_row, gather, load_rows
 from .engine import Engine
@@ -101,7 +103,12 @@ class Problem:
     @property
     def sums_bytes(self) -> int:
         """Sums of measurements with their errors, and temporaries of adding to them."""
-        return 6 * 8 * self.c * (self.n_measurements + 2)
+        return 10 * 8 * self.c * (self.n_measurements + 2)
+
+    @property
+    def centres_bytes(self) -> int:
+        """Centres before and after a step, each as means, coefficients and in block precision, and their difference."""
+        return 8 * 8 * self.c * (self.n_measurements + 2)
 
     @property
     def map_bytes(self) -> int:
@@ -109,7 +116,27 @@ class Problem:
         m, d = self.n_measurements, self.source.n_features
         matrix = 7 * 8 * m * m if self.map_name == "landmarks" else 0
         landmarks = m * d * (8 + 2 * self.dtype.itemsize) if self.map_name == "landmarks" else 0
-        return matrix + landmarks + self.sample_rows * (self.row_bytes + 8)
+        return matrix + landmarks + self.sample_rows * (self.row_bytes + 8) + self.centres_bytes
+
+    @property
+    def preparing_bytes(self) -> int:
+        """The most that is held beside the map before any block is met: one after another, each from the sample."""
+        s, m, d, c = self.sample_rows, self.n_measurements, self.source.n_features, self.c
+        width_rows, pair_rows, graph_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS), min(s, MAX_ROWS)
+        steps = {
+            "gathered in pieces": s * (self.row_bytes + 16),
+            "counting clusters": 8 * graph_rows * (6 * graph_rows + 5 * d) if self.n_clusters is None else 0,
+            "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
+        }
+        if self.map_name == "landmarks":
+            steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
+            steps["kmeans"] = 8 * (4 * s * d + 4 * m * d) if self._landmarks_by("kmeans") else 0
+            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self._landmarks_by("leverage") else 0
+            steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
+        return max(steps.values())
+
+    def _landmarks_by(self, name: str) -> bool:
+        return isinstance(self.landmarks, str) and self.landmarks == name
 
     def stage(self, name: str, **changes: Any) -> Stage:
         """Return a stage that streams over stored rows."""
@@ -166,8 +193,9 @@ def default_limit(engine: Engine) -> int:
 
 
 def base_stages(problem: Problem) -> list[Stage]:
-    """Return the stages that every run has: sampling and labelling."""
-    return [problem.stage("sampling", task_bytes=0), problem.stage("labelling")]
+    """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
+    preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
+    return [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
 
 
 def plan_run(
@@ -182,6 +210,9 @@ def plan_run(
     import dask.array  # noqa: F401
     import scipy.linalg  # noqa: F401  (what a run will import is part of what the process takes)
     import zarr  # noqa: F401
+
+    if problem._landmarks_by("kmeans"):
+        import sklearn.cluster  # noqa: F401
 
     limit = problem.memory_limit or default_limit(engine)
     base = resident_bytes() if engine.local else _WORKER_BYTES
@@ -293,7 +324,5 @@ def _make_map(problem: Problem, sample: NDArray[Any]) -> Map:
     check_degenerate(map_.kernel_matrix, kernel, sample[:_SAMPLE_ROWS])
     if not math.isfinite(float(map_.kernel_matrix.sum())):
         raise InvalidInputError("The kernel matrix of the landmarks overflows; scale the features or lower the degree.")
-    map_.inverse  # noqa: B018  (made once here, before tasks ask for it)
-    for name in ("spectrum", "kernel_matrix"):
-        map_.__dict__.pop(name, None)
+    map_.settle()
     return map_
