@@ -36,7 +36,7 @@ print(json.dumps({
 
 
 def write_table(
-    path: str | Path, n_rows: int, n_features: int, chunk_rows: int = 20_000, n_clusters: int = 10, seed: int = 0
+    path: str | Path, n_rows: int, n_features: int, chunk_rows: int = 10_000, n_clusters: int = 10, seed: int = 0
 ) -> str:
     """Write a float32 Zarr of Gaussian clusters, a chunk at a time; return its path."""
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[4_000_000])
     parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--chunk-rows", type=int, default=20_000)
+    parser.add_argument("--chunk-rows", type=int, default=10_000)
     parser.add_argument("--clusters", type=int, default=10)
     parser.add_argument("--landmarks", type=int, default=500)
     parser.add_argument("--limit", default="512MiB")

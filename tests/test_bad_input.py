@@ -27,6 +27,7 @@ from daskkcl.errors import (
     StorageError,
     WrongTypeError,
 )
+from daskkcl.random import Key
 from daskkcl.schedules.tasks import bad_rows
 
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm"]
@@ -695,3 +696,59 @@ def test_errors_are_also_the_builtin_ones():
 
 def test_local_store_objects(refuses, tmp_path):
     refuses(LocalStore(tmp_path / "nothing"), InvalidInputError, "LocalStore", "cannot be opened as Zarr")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"kernel": "poly"}, {"gamma": 1.0}, {"degree": 2}, {"landmarks": "kmeans"}, {"n_landmarks": 20}],
+    ids=lambda parameters: next(iter(parameters)),
+)
+def test_input_space_takes_no_kernel_and_no_landmarks(untouchable, parameters):
+    with pytest.raises(InvalidInputError, match=r"map='identity' .* leave out"):
+        daskkcl.fit(untouchable, n_clusters=3, map="identity", **parameters)
+    with pytest.raises(InvalidInputError, match="leave out landmarks="):
+        daskkcl.PAKCL(3, map="identity", landmarks=np.eye(3)).fit(untouchable)
+
+
+def test_no_client_and_a_rate_out_of_bounds(untouchable):
+    with pytest.raises(InvalidInputError, match=r"client=3 is not a distributed\.Client"):
+        daskkcl.fit(untouchable, n_clusters=3, client=3)
+    with pytest.raises(InvalidInputError, match=r"rate_end must be a number above 0 and at most 0\.5"):
+        daskkcl.fit(untouchable, "pakcl", n_clusters=3, rate_start=0.5, rate_end=0.7)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("value", "parameters"),
+    [
+        (1e200, {"gamma": 0.1, "n_landmarks": 20}),
+        (1e200, {"map": "identity"}),
+        (1e25, {"kernel": "linear", "n_landmarks": 20}),
+    ],
+    ids=["rbf", "identity", "linear"],
+)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_values_out_of_the_range_of_blocks(large, algo, value, parameters):
+    data = large.astype(np.float64)
+    data[Key(0).child("order", 0).rows(len(data), 5000, 5001)] = value  # a row that is not in the sample
+    with pytest.raises(InvalidInputError, match=r"too large for blocks in float32.*dtype='float64'"):
+        daskkcl.fit(data, algo, 3, dtype="float32", random_state=0, progress=False, **parameters)
+
+
+def test_rare_usable_rows_are_found_without_holding_the_others(tmp_path, monkeypatch):
+    """The sample is the first usable rows of the random order, however few of all rows are usable."""
+    rng = np.random.default_rng(0)
+    data = np.full((60_000, 3), np.nan, dtype=np.float32)
+    rows = np.sort(rng.choice(len(data), 300, replace=False))
+    data[rows] = rng.normal(size=(300, 3))
+    held = []
+    take = daskkcl.schedules.data.take_rows
+    monkeypatch.setattr("daskkcl.schedules.data.take_rows", lambda *args: held.append(len(args[1])) or take(*args))
+    array = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(5000, 3))
+    model, twin = (
+        daskkcl.fit(x, "akkmeans", 3, nan="drop", n_landmarks=20, random_state=0, progress=False) for x in (array, data)
+    )
+    labels = np.asarray(model.labels_)
+    assert_array_equal(np.flatnonzero(labels >= 0), rows)
+    assert_array_equal(labels, twin.labels_)
+    assert sum(held) <= 2300  # a first draw of 2,000 rows, and the usable ones

@@ -182,7 +182,10 @@ def test_other_kernels_and_precisions(X, kernel, source):
         )
 
 
-@pytest.mark.parametrize("parameters", [{"map": "identity"}, {"landmarks": "kmeans"}, {"landmarks": "leverage"}])
+INPUT_SPACE = {"map": "identity", "n_landmarks": None}
+
+
+@pytest.mark.parametrize("parameters", [INPUT_SPACE, {"landmarks": "kmeans"}, {"landmarks": "leverage"}])
 def test_other_maps_and_landmarks(X, parameters):
     data = SOURCES["zarr, coprime chunks"](X)
     model = MODELS["akkmeans"]
@@ -444,9 +447,10 @@ def models(draw, n):
     c = draw(st.sampled_from(sorted({1, min(2, n), min(5, n), n})))
     name = draw(st.sampled_from(sorted(MODELS)))
     parameters = {"n_clusters": c, "n_landmarks": draw(st.sampled_from([1, 3, 20]))}
-    if name != "literal":
-        parameters["map"] = draw(st.sampled_from(["landmarks", "identity"]))
-    parameters["kernel"] = draw(st.sampled_from(["rbf", "polynomial", "laplacian"]))
+    if name != "literal" and draw(st.booleans()):
+        parameters |= INPUT_SPACE
+    else:
+        parameters["kernel"] = draw(st.sampled_from(["rbf", "polynomial", "laplacian"]))
     if name == "pakcl":
         parameters["labels"] = draw(st.sampled_from(["frequency", "nearest"]))
         parameters["subset_size"] = draw(st.sampled_from([1, 7, "auto"]))
@@ -577,3 +581,31 @@ def test_rows_of_a_source_are_the_rows(X):
             blocks = source.blocks(edges)
             assert blocks.chunks[0] == tuple(np.diff(edges).tolist()), name
             assert_array_equal(blocks.compute(), X[edges[0] : edges[-1]], err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", ">i2"])
+@pytest.mark.filterwarnings("ignore:ApproxKernelKMeans stopped")
+def test_labels_to_start_from_may_be_of_any_integer(X, dtype):
+    labels = np.arange(len(X)) % 3
+    spoilt = X.copy()
+    spoilt[5] = np.nan
+    parameters = {"n_clusters": 3, "n_landmarks": 20, "random_state": 0, "nan": "drop", "max_iter": 3}
+    model, twin = (ApproxKernelKMeans(**parameters, init=labels.astype(some)).fit(spoilt) for some in (dtype, "int64"))
+    assert_array_equal(model.labels_, twin.labels_)
+
+
+def test_scratch_holds_one_shuffle_at_a_time(monkeypatch, X, tmp_path):
+    from daskkcl.schedules import subsets
+
+    found = []
+    original = subsets.shuffle
+
+    def watched(*args):
+        found.append(sum(1 for path in tmp_path.rglob("run-*")))
+        return original(*args)
+
+    monkeypatch.setattr(subsets, "shuffle", watched)
+    monkeypatch.setattr("daskkcl.schedules.setup.load_rows", lambda engine, source, layout: source)
+    data = zarr.create_array({}, data=X, chunks=(500, X.shape[1]))
+    PAKCL(3, n_landmarks=20, max_epochs=3, tol=0, random_state=0, scratch=str(tmp_path), progress=False).fit(data)
+    assert found == [0, 0, 0]

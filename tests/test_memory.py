@@ -17,7 +17,7 @@ def tables(tmp_path_factory):
     """Tables by shape, written once."""
     folder, written = tmp_path_factory.mktemp("tables"), {}
 
-    def table(n_rows, n_features, chunk_rows=20_000):
+    def table(n_rows, n_features, chunk_rows=10_000):
         key = (n_rows, n_features, chunk_rows)
         if key not in written:
             written[key] = write_table(folder / f"{n_rows}-{n_features}-{chunk_rows}.zarr", *key)

@@ -338,13 +338,13 @@ def test_labels_gone_from_scratch_are_an_error(tmp_path, path):
 def test_scratch_files(tmp_path):
     scratch = Scratch(tmp_path)
     values = np.arange(12.0).reshape(3, 4)
-    write_array(scratch.file("a"), values, values[:1])
+    write_array(scratch.file("a"), [values, values[:1]])
     assert contents(scratch.path) == ["a"]
     assert_array_equal(read_array(scratch.file("a"), values.dtype, (1, 4), offset=96), values[:1])
     with pytest.raises(StorageError, match=r"'.*a' is short: 32 of 64"):
         read_array(scratch.file("a"), values.dtype, (2, 4), offset=96)
     with pytest.raises(StorageError, match="cannot be written"):
-        write_array(os.path.join(scratch.path, "no", "folder"), values)
+        write_array(os.path.join(scratch.path, "no", "folder"), [values])
     borrowed = pickle.loads(pickle.dumps(scratch))
     assert borrowed.path == scratch.path
     del borrowed
@@ -384,7 +384,7 @@ VARIANTS = {
     "okfcm": {"algo": "okfcm"},
     "literal": {"algo": "okfcm", "form": "literal"},
     "prototypes": {"algo": "okfcm", "form": "literal", "extend": "prototypes"},
-    "identity": {"algo": "akkmeans", "map": "identity"},
+    "identity": {"algo": "akkmeans", "map": "identity", "n_landmarks": None},
     "float64": {"algo": "akkmeans", "dtype": "float64"},
     "polynomial": {"algo": "pakcl", "kernel": "poly", "degree": 2},
     "sum of kernels": {"algo": "akkmeans", "kernel": daskkcl.kernels.Rbf() + 0.1 * daskkcl.kernels.Laplacian()},

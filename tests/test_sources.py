@@ -162,8 +162,9 @@ def test_dtypes(dtype):
     assert stored.dtype == np.dtype(dtype)
     for data in (stored, da.from_array(stored, chunks=(70, 2)), zarr.create_array({}, data=stored, chunks=(70, 2))):
         assert_array_equal(np.asarray(fit(data, "akkmeans", dtype="float64", missing="fill").labels_), twin)
-    for algo, map_ in (("pakcl", None), ("okfcm", None), ("okfcm", "identity")):  # in the precision it takes by default
-        assert fit(da.from_array(stored, chunks=(70, 2)), algo, map=map_).cluster_sizes_.sum() == 300
+    input_space = {"map": "identity", "n_landmarks": None}
+    for algo, how in (("pakcl", {}), ("okfcm", {}), ("okfcm", input_space)):  # in the precision it takes by default
+        assert fit(da.from_array(stored, chunks=(70, 2)), algo, **how).cluster_sizes_.sum() == 300
 
 
 # --- chunk reads ------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class LabelFile:
         """Make the file, with no labels in it."""
         labels = cls(scratch, n_rows, np.min_scalar_type(-max(1, n_clusters)))
         check_room(scratch.path, n_rows * labels.dtype.itemsize)
-        write_array(labels._path)
+        write_array(labels._path, [])
         return labels
 
     @property

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterable
 from io import FileIO
 from typing import Any
 
@@ -88,7 +89,7 @@ def _borrowed(path: str) -> Scratch:
     return scratch
 
 
-def write_array(path: str, *parts: NDArray[Any]) -> str:
+def write_array(path: str, parts: Iterable[NDArray[Any]]) -> str:
     """Write arrays one behind the other to a file that appears only when complete."""
     partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:

@@ -8,6 +8,7 @@ function of seed and row number (`daskkcl.random`), so the buckets are the same 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .scratch import Scratch, open_scratch, read_from, write_array
 __all__ = ["Shuffled", "bucket_bytes", "run_bytes", "write_run"]
 
 _INDEX = np.dtype(np.int64)
+_PIECE_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,10 @@ def write_run(rows: NDArray[Any], run: int, shuffled: Shuffled) -> int:
     order = np.argsort(places, kind="stable")
     places = places[order]
     cuts = np.arange(shuffled.n_buckets + 1) * shuffled.bucket_rows
-    write_array(shuffled.run_path(run), np.searchsorted(places, cuts).astype(np.int64), places, rows[order])
+    table = np.searchsorted(places, cuts).astype(np.int64)
+    # a few rows at a time: a sorted copy of the block would double it
+    pieces = (rows[order[i : i + _PIECE_ROWS]] for i in range(0, len(rows), _PIECE_ROWS))
+    write_array(shuffled.run_path(run), chain([table, places], pieces))
     return len(rows)
 
 

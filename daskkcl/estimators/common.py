@@ -18,7 +18,8 @@ gamma : float or {"auto", "scale", "median"}, default "auto"
 kernel_params : dict, optional
     Further parameters of a named kernel, such as ``{"degree": 5}``.
 map : {"landmarks", "identity"}, optional
-    What rows are turned into; kernel values with the landmarks by default, ``"identity"`` for input space.
+    What rows are turned into; kernel values with the landmarks by default, ``"identity"`` for input space, which
+    takes no kernel, width or landmarks.
 landmarks : {"uniform", "kmeans", "leverage"} or array, default "uniform"
     How landmarks are drawn, or their rows.
 n_landmarks : int, optional

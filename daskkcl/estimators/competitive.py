@@ -38,7 +38,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
         return [subsets], 0
     bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)
     shuffling = problem.stage(
-        "shuffling", row_bytes=3 * problem.row_bytes + 48, task_bytes=0, block_bytes=max(2**24, 3 * bucket)
+        "shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket
     )
     # two buckets in turn, and the pieces of the one being read
     subsets = replace(subsets, fixed_bytes=subsets.fixed_bytes + 3 * bucket)
@@ -61,7 +61,7 @@ class PAKCL(KernelClusterer):
         Random labels for the rows of a uniform sample, their means as centres and their counts as first wins; or as
         for `ApproxKernelKMeans`: row numbers, a label for every row, or centre rows.
     subset_size : int or "auto", default "auto"
-        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 10,000 rows).
+        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 4,000 rows).
     max_epochs : int or "auto", default "auto"
         Passes over the rows; ``"auto"`` gives at least 600 subset updates, which is one pass on large data.
     rate_start, rate_end : float, default 1 and 1e-5

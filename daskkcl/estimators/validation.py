@@ -42,15 +42,16 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if number and (value > above or (closed and value == above)) and value <= most and math.isfinite(value):
         return float(value)
-    raise InvalidInputError(f"{name} must be a number {'of at least' if closed else 'above'} {above:g}; got {value!r}.")
+    bounds = f"{'of at least' if closed else 'above'} {above:g}" + (f" and at most {most:g}" if most < math.inf else "")
+    raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
 
 
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
     """Check the parameters that all estimators have and put them together."""
     n = source.n_rows
     n_clusters = _n_clusters(estimator.n_clusters, n)
+    map_name = _map(estimator)
     kernel = _kernel(estimator)
-    map_name = _map(estimator.map)
     landmarks, n_landmarks = _landmarks(estimator.landmarks, estimator.n_landmarks, source)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
     return Problem(
@@ -90,8 +91,17 @@ def _n_clusters(value: Any, n_rows: int) -> int | None:
     return n_clusters
 
 
-def _map(value: Any) -> str:
-    return "landmarks" if value is None else check_choice("map", value, ("landmarks", "identity"))
+_OF_LANDMARKS = {"kernel": "rbf", "gamma": "auto", "kernel_params": None, "landmarks": "uniform", "n_landmarks": None}
+
+
+def _map(estimator: Any) -> str:
+    if estimator.map is None or check_choice("map", estimator.map, ("landmarks", "identity")) == "landmarks":
+        return "landmarks"
+    for name, default in _OF_LANDMARKS.items():
+        value = getattr(estimator, name)
+        if not (value is default or (isinstance(value, str) and value == default)):
+            raise InvalidInputError(f"map='identity' is input space, without kernel or landmarks: leave out {name}=.")
+    return "identity"
 
 
 def _landmarks(landmarks: Any, n_landmarks: Any, source: Source) -> tuple[Any, int]:

@@ -18,14 +18,25 @@ from ..plan import Layout, block_edges
 from ..random import Key
 from .engine import Engine
 from .graph import Graph, Window
-from .tasks import BadRowError, Reader, first_bad_row, measure_block, spill_block
+from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block
 
-__all__ = ["Dataset", "RowReader", "explain_bad_row", "gather", "load_rows", "make_window", "run_blocks", "shuffle"]
+__all__ = [
+    "Dataset",
+    "RowReader",
+    "explain_bad_row",
+    "gather",
+    "load_rows",
+    "make_window",
+    "run_blocks",
+    "shuffle",
+    "usable",
+]
 
 
-_GRAPH_BLOCKS = 256  # blocks in one graph: a graph of all blocks would grow with the rows
+_GRAPH_BLOCKS = 64  # blocks in one graph: a graph of all blocks would grow with the rows
 
 Consume = Callable[[int, Any], Any]  # adds the work on a block (its first row, its key) to a graph; None skips it
+Combine = Callable[[list[Any]], Any]
 
 
 class RowReader:
@@ -89,14 +100,14 @@ def run_blocks(
     source: Source,
     edges: list[int],
     prepare: Callable[[Graph], Consume],
-    collect: Callable[[Graph, list[Any]], list[Any]] | None = None,
+    combine: Combine | None = None,
     watch: str = "",
     step: int = 0,
 ) -> list[Any]:
     """Read all blocks between the edges and work on them, some hundred in a graph; return the results in order.
 
     `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
-    `collect` combines the blocks of a graph before they come back.
+    `combine` makes one result of several, in order.
     """
     reader, results = RowReader(source, edges), []
     for first in range(0, len(edges) - 1, _GRAPH_BLOCKS):
@@ -106,9 +117,19 @@ def run_blocks(
             result = consume(start, rows)
             if result is not None:
                 window.add(result)
-        keys = collect(graph, window.results) if collect else window.results
+        keys = [join(graph, window.results, combine, engine)] if combine else window.results
         results += reader.run(engine, graph, keys, part[-1], watch, step)
+        if combine:
+            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
     return results
+
+
+def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> Any:
+    """Combine values in order; how they are grouped must not matter.
+
+    In this process memory counts, between workers the length of the path.
+    """
+    return graph.chain(parts, combine) if engine.local else graph.tree(parts, combine)
 
 
 def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
@@ -152,17 +173,17 @@ class Dataset:
     def run(
         self,
         prepare: Callable[[Graph], Consume],
-        collect: Callable[[Graph, list[Any]], list[Any]] | None = None,
+        combine: Combine | None = None,
         watch: str = "",
         step: int = 0,
     ) -> list[Any]:
         """Work on all blocks (of rows, or of what is kept) as `run_blocks` does."""
         if self._kept is None:
-            return run_blocks(self.engine, self.source, self.edges, prepare, collect, watch, step)
+            return run_blocks(self.engine, self.source, self.edges, prepare, combine, watch, step)
         graph = Graph()
         consume = prepare(graph)
         keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
-        return self.engine.run(graph, collect(graph, keys) if collect else keys, watch, step)
+        return self.engine.run(graph, [join(graph, keys, combine, self.engine)] if combine else keys, watch, step)
 
     def _keep(self, prepare: Callable[[Graph], Consume]) -> None:
         if self.engine.local:
@@ -201,6 +222,29 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
     """Read single rows by their numbers, in the order asked for."""
     if isinstance(source, ArraySource):
         return source.array[rows]
+    out = np.empty((len(rows), source.n_features), dtype=source.dtype)
+    return _look_up(engine, source, rows, layout, take_rows, out)
+
+
+def usable(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layout) -> NDArray[np.bool_]:
+    """Return which of some rows, given by number, have neither NaN nor infinity; the rows are not held."""
+    out = np.empty(len(rows), dtype=bool)
+    if isinstance(source, ArraySource):
+        for a, b in pairwise(block_edges(len(rows), layout.block_rows)):
+            out[a:b] = usable_rows(source.array, rows[a:b])
+        return out
+    return _look_up(engine, source, rows, layout, usable_rows, out)
+
+
+def _look_up(
+    engine: Engine,
+    source: Source,
+    rows: NDArray[np.int64],
+    layout: Layout,
+    look: Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]],
+    out: NDArray[Any],
+) -> NDArray[Any]:
+    """Fill `out` with what `look` says of single rows, in the order asked for."""
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
@@ -209,13 +253,12 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
 
     def pick(graph: Graph) -> Consume:
         return lambda start, block: (
-            graph.call(take_rows, block, rows[order[wanted[start]]] - start) if start in wanted else None
+            graph.call(look, block, rows[order[wanted[start]]] - start) if start in wanted else None
         )
 
     engine.progress.begin("sampling", len(wanted), "blocks")
-    parts = run_blocks(engine, source, edges, pick, watch="take_rows", step=1)
+    parts = run_blocks(engine, source, edges, pick, watch=look.__name__, step=1)
     engine.progress.end()
-    out = np.empty((len(rows), source.n_features), dtype=source.dtype)
     for piece, part in zip(wanted.values(), parts, strict=True):
         out[order[piece]] = part
     return out
@@ -226,25 +269,26 @@ def take_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return block[rows].copy()
 
 
+def usable_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows of a block have neither NaN nor infinity."""
+    bad = bad_rows(block[rows])
+    return np.ones(len(rows), dtype=bool) if bad is None else ~bad
+
+
 def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
-    """Read everything into one array in this process; only when the plan says that it fits."""
+    """Read everything into one array in this process, on its threads; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
     edges = block_edges(source.n_rows, layout.block_rows)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
-    if engine.local:
 
-        def fill(graph: Graph) -> Consume:
-            target = graph.value(out)
-            return lambda start, rows: graph.call(fill_rows, target, start, rows)
+    def fill(graph: Graph) -> Consume:
+        target = graph.value(out)
+        return lambda start, rows: graph.call(fill_rows, target, start, rows)
 
-        run_blocks(engine, source, edges, fill, watch="fill_rows", step=layout.block_rows)
-    else:
-        blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
-        for start, block in zip(edges[:-1], blocks, strict=True):
-            out[start : start + len(block)] = block
+    run_blocks(engine, source, edges, fill, watch="fill_rows", step=layout.block_rows)
     engine.progress.end()
     return ArraySource(out, lazy=source.lazy)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import InvalidInputError
 from ..progress import Progress
 from ..system import cpu_count, single_threaded
 from .graph import Graph
@@ -68,6 +69,8 @@ class Engine:
 
 def make_engine(client: Any, progress: Progress) -> Engine:
     """Use the given client, else the active one, else threads."""
+    if client is not None and type(client).__module__.partition(".")[0] != "distributed":
+        raise InvalidInputError(f"client={client!r} is not a distributed.Client; leave it out to use threads.")
     if client is None and "distributed" in sys.modules:
         import distributed
 

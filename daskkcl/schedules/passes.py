@@ -27,17 +27,13 @@ def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...],
         common = [graph.value(value) for value in shared]
         return lambda start, block: graph.call(function, block, start, *common)
 
-    def collect(graph: Graph, parts: list[Any]) -> list[Any]:
-        # Sums do not depend on their grouping: in this process memory counts, between workers the length of the path.
-        return [graph.chain(parts, combine) if data.engine.local else graph.tree(parts, combine)]
-
     data.engine.progress.begin(title, data.n_rows)
-    totals = data.run(prepare, collect, function.__name__, data.block_rows)
+    (total,) = data.run(prepare, combine, function.__name__, data.block_rows)
     data.engine.progress.end()
-    return combine(totals)
+    return total
 
 
-def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clusters: int) -> tuple[Centres, Any]:
+def label_sums(data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: int) -> tuple[Centres, Any]:
     """Return the means and counts of clusters given by a label for every row (negative: nobody's)."""
     total = _reduce(data, label_sum_block, Sums.combine, (reader, labels, n_clusters), "initial labels")
     counts = total.mass.value
@@ -45,11 +41,11 @@ def label_sums(data: Dataset, reader: Reader, labels: NDArray[np.int64], n_clust
 
 
 @task
-def label_sum_block(block: Any, start: int, reader: Reader, labels: NDArray[np.int64], n_clusters: int) -> Sums:
+def label_sum_block(block: Any, start: int, reader: Reader, labels: NDArray[Any], n_clusters: int) -> Sums:
     """Return the sums of measurements over given labels."""
     S, mass, n_rows = ExactSum.zeros((n_clusters, reader.map_.n_measurements)), ExactSum.zeros((n_clusters,)), 0
     for tile in tiles(block, start, reader):
-        own = labels[tile.start :][: len(tile.Z)]
+        own = labels[tile.start :][: len(tile.Z)].astype(np.int64)
         if tile.valid is not None:
             own = np.where(tile.valid, own, -1)
         tile_S, counts = cluster_sums(tile.Z, own, n_clusters)

@@ -19,7 +19,7 @@ _BLOCK_BYTES = 8 * 2**20
 
 
 def block_layout(source: Source, model: Model, threads: int) -> Layout:
-    """Return blocks of whole tiles, about sixteen mebibytes of rows."""
+    """Return blocks of whole tiles, about eight mebibytes of rows and answers."""
     tile = model.reader.tile_rows
     row_bytes = max(64, source.n_features * source.dtype.itemsize + 8 * model.centres.n_clusters)
     return Layout("predict", tile * max(1, _BLOCK_BYTES // (row_bytes * tile)), threads, 0)

@@ -24,7 +24,7 @@ from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_ROWS
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
-from .data import explain_bad_row, gather, load_rows
+from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
 from .tasks import BadRowError, Reader, bad_rows
 
@@ -32,6 +32,7 @@ __all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prep
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
+_SCREENED_ROWS = 2**19  # looked at together when usable rows are rare
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 
@@ -102,8 +103,8 @@ class Problem:
 
     @property
     def sums_bytes(self) -> int:
-        """Sums of measurements with their errors, and temporaries of adding to them."""
-        return 10 * 8 * self.c * (self.n_measurements + 2)
+        """Sums of measurements with their errors, temporaries of adding to them, and those of blocks that wait."""
+        return 14 * 8 * self.c * (self.n_measurements + 2)
 
     @property
     def centres_bytes(self) -> int:
@@ -290,25 +291,27 @@ def _draw_sample(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return usable rows from the beginning of the random order, and their numbers."""
     order, wanted, n = problem.key.child("order", 0), problem.sample_rows, problem.n_rows
-    parts: list[NDArray[Any]] = []
-    numbers: list[NDArray[np.int64]] = []
-    position, take = 0, wanted
-    while position < n and sum(len(part) for part in parts) < wanted:
+    numbers = order.rows(n, 0, wanted)
+    sample = gather(engine, source, numbers, layout)
+    bad = bad_rows(sample)
+    if bad is None:
+        return sample, numbers
+    if problem.nan == "raise":
+        raise explain_bad_row(engine, source, layout, BadRowError(int(numbers[bad].min()))) from None
+    sample, numbers = sample[~bad], numbers[~bad]
+    more: list[NDArray[np.int64]] = []  # numbers first: of rows that are mostly unusable many have to be looked at
+    position, take = wanted, 4 * wanted
+    while position < n and len(numbers) + sum(map(len, more)) < wanted:
         rows = order.rows(n, position, min(n, position + take))
-        part = gather(engine, source, rows, layout)
-        bad = bad_rows(part)
-        if bad is not None:
-            if problem.nan == "raise":
-                error = BadRowError(int(rows[bad].min()))
-                raise explain_bad_row(engine, source, layout, error) from None
-            part, rows = part[~bad], rows[~bad]
-        parts.append(part)
-        numbers.append(rows)
-        position, take = position + take, 4 * take
-    sample, row_numbers = np.concatenate(parts)[:wanted], np.concatenate(numbers)[:wanted]
+        more.append(rows[usable(engine, source, rows, layout)])
+        position, take = position + take, min(4 * take, max(4 * wanted, _SCREENED_ROWS))
+    if more:
+        added = np.concatenate(more)[: wanted - len(numbers)]
+        sample = np.concatenate([sample, gather(engine, source, added, layout)])
+        numbers = np.concatenate([numbers, added])
     if len(sample) == 0:
         raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
-    return sample, row_numbers
+    return sample, numbers
 
 
 def _make_map(problem: Problem, sample: NDArray[Any]) -> Map:

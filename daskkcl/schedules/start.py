@@ -64,7 +64,7 @@ def check_init(init: Any, n_rows: int, n_features: int, n_clusters: int | None, 
     if array.min(initial=0) < low or array.max(initial=0) >= high:
         what = "row numbers" if len(array) == n_clusters else "labels"
         raise InvalidInputError(f"init holds {what} outside {low} to {high - 1}.")
-    return array.astype(np.int64)
+    return array.astype(np.int64) if len(array) == n_clusters else array  # no copy of labels: there may be many
 
 
 def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:

@@ -38,7 +38,7 @@ __all__ = [
     "shuffled_rows",
 ]
 
-_SEGMENT_BLOCKS = 256  # blocks in one graph: a checkpoint and a progress step follow each
+_SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint and a progress step follow each
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
             position = blocks.edges[stop]
             _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
+        del blocks  # with its shuffle: scratch has room for one
         step = state.centres.means - at_start.means
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
         at_start, position = state.centres, 0
@@ -245,5 +246,5 @@ def default_walk(n_rows: int, subset_rows: int | None, n_epochs: int | None) -> 
     >>> default_walk(70_000, None, None), default_walk(1797, None, None), default_walk(4_000_000, None, None)
     ((100, 1), (100, 34), (4000, 1))
     """
-    rows = subset_rows or max(1, min(n_rows, 10_000, max(100, n_rows // 1000)))
+    rows = subset_rows or max(1, min(n_rows, 4000, max(100, n_rows // 1000)))
     return rows, n_epochs or max(1, min(100, math.ceil(600 / math.ceil(n_rows / rows))))

@@ -142,12 +142,25 @@ def tiles(block: Floats | Measured, start: int, reader: Reader) -> Iterator[Tile
 
 def _measure(rows: Floats, start: int, reader: Reader, out: Floats) -> tuple[Floats, Floats, Any]:
     bad = bad_rows(rows)
-    if bad is None:
-        return *reader.map_.measure(rows, out), None
-    if reader.nan == "raise":
-        raise BadRowError(start + int(np.flatnonzero(bad)[0]))
-    Z, kappa = reader.map_.measure(np.where(bad[:, None], np.zeros((), rows.dtype), rows), out)
-    return Z, kappa, ~bad
+    if bad is not None:
+        if reader.nan == "raise":
+            raise BadRowError(start + int(np.flatnonzero(bad)[0]))
+        rows = np.where(bad[:, None], np.zeros((), rows.dtype), rows)
+    dtype = reader.map_.dtype
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize:
+        _check_range(np.maximum(rows.max(axis=1), -rows.min(axis=1)) <= np.finfo(dtype).max, dtype)
+    Z, kappa = reader.map_.measure(rows, out)
+    _check_range(np.isfinite(kappa), dtype)
+    return Z, kappa, None if bad is None else ~bad
+
+
+def _check_range(fits: NDArray[np.bool_], dtype: np.dtype[Any]) -> None:
+    """Refuse rows whose values, or their squares where a kernel takes them, are out of the range of blocks."""
+    if not fits.all():
+        raise InvalidInputError(
+            f"There are values too large for blocks in {dtype}: NaN would come of them. Scale the features"
+            + (", or pass dtype='float64'." if dtype == np.float32 else ".")
+        )
 
 
 def task(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,7 +194,7 @@ def measure_block(rows: Floats, start: int, reader: Reader, after: Any = None) -
 def spill_block(rows: Floats, start: int, reader: Reader, scratch: Scratch) -> Measured:
     """Measure a block and leave the measurements in a scratch file."""
     block = measure_block(rows, start, reader)
-    path = write_array(scratch.file(f"measurements-{start:012d}"), block.Z)
+    path = write_array(scratch.file(f"measurements-{start:012d}"), [block.Z])
     return Measured(block.kappa, block.valid, block.n_measurements, path=path)
 
 

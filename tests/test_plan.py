@@ -1,0 +1,85 @@
+"""The plan counts everything: stages by arithmetic, and fresh processes at the least limit that is let in."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from daskkcl.plan import Stage, make_plan
+from daskkcl.rules.sums import ExactSum
+from daskkcl.schedules.graph import Graph
+
+MIB = 2**20
+
+_FIT = """
+import json, sys, zarr, daskkcl
+from daskkcl.system import peak_bytes
+path, algo, in_memory, limit, parameters = json.loads(sys.argv[1])
+data = zarr.open(path, mode="r")[:] if in_memory else path
+try:
+    daskkcl.fit(data, algo, memory_limit=limit, random_state=0, progress=False, **parameters)
+    print(json.dumps({"peak": peak_bytes()}))
+except daskkcl.MemoryLimitError as error:
+    print(json.dumps({"needed": error.needed_bytes}))
+"""
+
+
+def test_a_stage_without_rows_is_counted_and_has_no_blocks():
+    stages = [Stage("pass", row_bytes=100, quantum=64), Stage("preparing", row_bytes=0, fixed_bytes=80 * MIB)]
+    plan = make_plan(stages, n_rows=10**6, limit_bytes=512 * MIB, base_bytes=128 * MIB, threads=2)
+    assert plan.layout("preparing").peak_bytes == 80 * MIB
+    assert plan.peak_bytes >= plan.base_bytes + 80 * MIB
+    assert "preparing" in str(plan)
+    assert str(plan).count("blocks of") == 1
+
+
+def test_a_chain_and_a_tree_add_up_to_the_same():
+    from dask.threaded import get
+
+    rng = np.random.default_rng(0)
+    terms = [ExactSum.zeros((3,)) + 10.0 ** rng.integers(-12, 12, 3) * rng.normal(size=3) for _ in range(100)]
+    graph = Graph()
+    keys = [graph.value(term) for term in terms]
+
+    def add(parts):
+        return sum(parts[1:], start=parts[0])
+
+    chain, tree = get(graph.tasks, [graph.chain(keys, add), graph.tree(keys, add)])
+    np.testing.assert_array_equal(chain.value, tree.value)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
+@pytest.mark.parametrize(
+    ("shape", "dtype", "in_memory", "algo", "parameters"),
+    [
+        ((4_000, 4_000), "uint8", False, "pakcl", {"n_clusters": 5, "n_landmarks": 50}),
+        ((4_000, 2_000), "uint8", False, "okfcm", {"n_clusters": 5, "n_landmarks": 200, "landmarks": "kmeans"}),
+        ((4_000, 2_000), "uint8", False, "okfcm", {"n_clusters": "auto", "n_landmarks": 200, "landmarks": "leverage"}),
+        ((2_000, 10_000), "uint8", False, "akkmeans", {"n_clusters": 40, "map": "identity", "max_iter": 2}),
+        ((100_000, 4), "float32", False, "akkmeans", {"n_clusters": 200, "n_landmarks": 800, "max_iter": 1}),
+        ((300_000, 4), "float32", True, "okfcm", {"n_clusters": 40, "n_landmarks": 50}),
+    ],
+    ids=["width", "kmeans", "leverage", "identity", "sums", "answers"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_least_limit_that_is_let_in_is_kept(tmp_path, shape, dtype, in_memory, algo, parameters):
+    """What is not counted shows where a run is let in with nothing to spare."""
+    rng = np.random.default_rng(0)
+    path = str(tmp_path / "table.zarr")
+    rows = 100 if shape[1] > 100 else 1000
+    array = zarr.create_array(path, shape=shape, dtype=dtype, chunks=(rows, shape[1]), compressors=None)
+    for start in range(0, shape[0], rows):
+        array[start : start + rows] = rng.integers(0, 8, (rows, 1)) + rng.integers(0, 6, (rows, shape[1]))
+
+    def fit(limit):
+        command = [sys.executable, "-W", "ignore", "-c", _FIT, json.dumps([path, algo, in_memory, limit, parameters])]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    result, limit = fit(100 * MIB), 0
+    while "needed" in result:
+        limit = int(1.02 * result["needed"]) + MIB
+        result = fit(limit)
+    assert result["peak"] <= limit, f"{result['peak'] / MIB:.0f} MiB taken, {limit / MIB:.0f} MiB allowed"
