@@ -8,7 +8,7 @@ threads, decides what to keep between passes, and refuses when nothing fits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .errors import MemoryLimitError
 from .system import format_bytes
@@ -119,7 +119,6 @@ class Plan:
     kept_bytes: int = 0
     scratch_bytes: int = 0
     threads: int = 1
-    notes: tuple[str, ...] = field(default=())
 
     def layout(self, name: str) -> Layout:
         """Return how the named stage runs."""
@@ -144,7 +143,7 @@ class Plan:
             lines.append(line)
         if self.scratch_bytes:
             lines.append(f"scratch       {format_bytes(self.scratch_bytes):>10}")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join(lines)
 
 
 def make_plan(

@@ -191,6 +191,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if not source.lazy:
             self._labels = np.asarray(self.labels_)
             self._membership = self._memberships(source) if self.fuzzy else None
+            self._source = ArraySource(np.empty((0, source.n_features)))  # the caller's array may go
         self.n_clusters_ = n_clusters
         self.cluster_sizes_ = found.counts[order]
         self.n_iter_ = fitted.n_iter

@@ -37,9 +37,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     if isinstance(problem.source, ArraySource):
         return [subsets], 0
     bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)
-    shuffling = problem.stage(
-        "shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket
-    )
+    shuffling = problem.stage("shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket)
     # two buckets in turn, and the pieces of the one being read
     subsets = replace(subsets, fixed_bytes=subsets.fixed_bytes + 3 * bucket)
     scratch = run_bytes(problem.n_rows, problem.source.n_features, problem.source.dtype.itemsize)
@@ -162,8 +160,13 @@ class PAKCL(KernelClusterer):
         )
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
+        rows, itemsize = settings.walk.subset_rows, problem.dtype.itemsize
+        one_subset = rows * (problem.c * (2 * itemsize + 8) + problem.measured_bytes)  # distances, winners, valid rows
         stages, scratch = shuffle_stages(
-            problem, settings.walk.subset_rows, row_bytes=2 * problem.row_bytes + problem.measured_bytes
+            problem,
+            rows,
+            row_bytes=2 * problem.row_bytes + problem.measured_bytes,
+            task_bytes=problem.tile_bytes + problem.sums_bytes + one_subset,
         )
         keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
         return stages, keep, 1, scratch

@@ -67,7 +67,7 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
         random rows of each chunk (``"sample"`` means ``"d2"`` in the literal form); or for all runs from given row
         numbers, labels (landmark form) or centre rows.
     n_init : int, default 3
-        Seedings tried in the sample and in the final run.
+        Seedings tried in the sample and in the final run (none when `init` gives the centres).
     tol : float, default 1e-3
         A run ends when no membership changes, squared, by more.
     max_iter : int, default 100

@@ -44,7 +44,7 @@ class ApproxKernelKMeans(KernelClusterer):
         feature space), and starts from the best; ``"d2"`` starts from the seeds themselves; ``"random"`` from random
         rows. Or `n_clusters` row numbers, a label for every row, or an (n_clusters, n_features) array of centre rows.
     n_init : int, default 10
-        Seedings tried on the sample.
+        Seedings tried on the sample (``init="sample"`` only).
     max_iter : int, default 100
         The most passes over the data.
     tol : float, default 1e-4

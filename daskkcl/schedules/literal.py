@@ -34,7 +34,6 @@ class _Prototypes:
 
     rows: Floats
     weights: Floats
-    objective: float
 
 
 def online_fuzzy_literal(
@@ -114,7 +113,7 @@ def literal_chunks(rows: Floats, position: int, shared: Any) -> list[_Prototypes
             continue
         number = (position + first) // settings.chunk_rows
         run = _literal_run(chunk, np.ones(len(chunk)), kernel, start_rows, settings, key.child(number))
-        chunks.append(_Prototypes(chunk[run.prototypes], run.U[: len(chunk)].sum(axis=0), run.objective[-1]))
+        chunks.append(_Prototypes(chunk[run.prototypes], run.U[: len(chunk)].sum(axis=0)))
     return chunks
 
 

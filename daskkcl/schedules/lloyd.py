@@ -26,7 +26,6 @@ class PassResult:
     history: tuple[float, ...]
     n_iter: int
     converged: bool
-    n_empty: int
 
 
 def open_dataset(setup: Setup, stage: str) -> Dataset:
@@ -55,7 +54,6 @@ def kernel_k_means(
         centres = Centres.from_means(saved["means"], setup.map_)
         history, reseeds = saved["history"].tolist(), int(saved["reseeds"])
         converged = bool(saved["converged"])
-    empty = np.zeros(0, dtype=int)
     while len(history) < max_iter and not converged:
         sums = sum_pass(data, Model(setup.reader, centres, Nearest()), f"pass {len(history) + 1}")
         history.append(float(sums.objective.value))
@@ -83,7 +81,7 @@ def kernel_k_means(
                 "converged": np.array(converged),
             }
         )
-    return PassResult(centres, tuple(history), len(history), converged, len(empty))
+    return PassResult(centres, tuple(history), len(history), converged)
 
 
 def _worst_rows(setup: Setup, sums: Sums, means: Any) -> tuple[Any, int]:
