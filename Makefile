@@ -3,11 +3,11 @@
 #   make demo                      a first look: everything is set up in .venv
 #   make test                      what continuous integration runs
 #   make test PYTHON=python3.12    another Python (for a new .venv)
-#   make test PYTEST_ARGS="-n 2"   more arguments for pytest
+#   make test PYTEST_ARGS="-n 4"   other arguments for pytest (two processes by default)
 
 PYTHON      ?= python3
 VENV        ?= .venv
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq
