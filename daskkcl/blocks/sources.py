@@ -64,8 +64,26 @@ class Source(Protocol):
         """Act on absent chunks."""
 
 
+class _Table:
+    """What all sources take from the array they wrap."""
+
+    array: Any
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.array.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.array.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.array.dtype)
+
+
 @dataclass(frozen=True, eq=False)
-class ZarrSource:
+class ZarrSource(_Table):
     """A two-dimensional Zarr array. Whole chunks are read, each once a pass.
 
     Examples
@@ -81,18 +99,6 @@ class ZarrSource:
 
     array: Any  # zarr.Array
     lazy: bool = True
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.array.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.array.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.array.dtype)
 
     @property
     def unit_rows(self) -> int:
@@ -160,23 +166,11 @@ class ZarrSource:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskSource:
+class DaskSource(_Table):
     """A two-dimensional dask array, chunked in any way."""
 
     array: Any
     lazy: bool = True
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.array.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.array.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.array.dtype)
 
     @property
     def unit_rows(self) -> int:
@@ -201,25 +195,13 @@ class DaskSource:
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySource:
+class ArraySource(_Table):
     """A numpy array: blocks are views."""
 
     array: NDArray[Any]
     lazy: bool = False
     unit_rows: int = 1
     unit_bytes: int = 0
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.array.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.array.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
 
     @property
     def row_chunks(self) -> tuple[int, ...]:

@@ -50,6 +50,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     algorithm: ClassVar[str]
     fuzzy: ClassVar[bool] = False
+    keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
 
     # Declared here for the type checker; every estimator's __init__ sets them.
     n_clusters: int | str
@@ -149,6 +150,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
+        keep = keep if engine.local or self.keeps_on_workers else {}
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))

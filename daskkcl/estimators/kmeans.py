@@ -74,6 +74,7 @@ class ApproxKernelKMeans(KernelClusterer):
     """
 
     algorithm = "akkmeans"
+    keeps_on_workers = True
 
     def __init__(
         self,
