@@ -1,6 +1,6 @@
 """Cluster a Zarr that is larger than the memory limit, and look at what came out.
 
-The rows are scikit-learn's 8 x 8 digits, tiled and jittered to 730 MiB; the whole process may take 320 MiB.
+The rows are scikit-learn's 8 x 8 digits, tiled and jittered to 780 MiB; the whole process may take 384 MiB.
 Run it with ``make demo``.
 """
 
@@ -20,8 +20,8 @@ from sklearn.metrics import normalized_mutual_info_score
 import daskkcl
 from daskkcl.system import format_bytes, peak_bytes
 
-N_ROWS = 3_000_000
-LIMIT = "320MiB"
+N_ROWS = 3_200_000
+LIMIT = "384MiB"
 OUTPUT = Path("demo-output")
 
 
