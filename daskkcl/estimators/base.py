@@ -45,6 +45,7 @@ class Fitted:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base class: from any data to labels under a memory limit."""
 
@@ -52,22 +53,22 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     fuzzy: ClassVar[bool] = False
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
 
-    # Declared here for the type checker; every estimator's __init__ sets them.
-    n_clusters: int | str
-    kernel: Any
-    gamma: Any
-    kernel_params: dict[str, Any] | None
-    map: Any
-    landmarks: Any
-    n_landmarks: int | None
-    init: Any
-    memory_limit: str | int | None
-    dtype: Any
-    random_state: Any
-    nan: str
-    missing: str
-    scratch: str | None
-    progress: Any
+    # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
+    n_clusters: int | str = field(default=8, kw_only=False)
+    kernel: Any = "rbf"
+    gamma: Any = "auto"
+    kernel_params: dict[str, Any] | None = None
+    map: Any = None
+    landmarks: Any = "uniform"
+    n_landmarks: int | None = None
+    init: Any = None
+    memory_limit: str | int | None = None
+    dtype: Any = None
+    random_state: Any = None
+    nan: str = "raise"
+    missing: str = "warn"
+    scratch: str | None = None
+    progress: Any = None
 
     # --- fitting ---------------------------------------------------------------------------------------------
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from typing import Any
 
-__all__ = ["COMMON_PARAMETERS", "documented"]
+__all__ = ["documented"]
 
 COMMON_PARAMETERS = """\
 n_clusters : int or "auto", default 8
@@ -58,17 +57,11 @@ n_clusters_evidence_ : dict
     The spectrum behind ``n_clusters="auto"``."""
 
 
-def documented(common: str) -> Callable[[type[Any]], type[Any]]:
+def documented(cls: type[Any]) -> type[Any]:
     """Fill the common parameters and attributes into a class's docstring."""
-
-    def fill(cls: type[Any]) -> type[Any]:
-        head, *tail = common.split("\n")
-        parameters = "\n".join([head, *tail])
-        text = textwrap.dedent("    " + (cls.__doc__ or ""))
-        text = text.replace("{common}", parameters).replace("{attributes}", COMMON_ATTRIBUTES)
-        # the rest of the common parameters stand behind the algorithm's own
-        text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)
-        cls.__doc__ = text.replace("{{", "{").replace("}}", "}")
-        return cls
-
-    return fill
+    text = textwrap.dedent("    " + (cls.__doc__ or ""))
+    text = text.replace("{common}", COMMON_PARAMETERS).replace("{attributes}", COMMON_ATTRIBUTES)
+    # the rest of the common parameters stand behind the algorithm's own
+    text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)
+    cls.__doc__ = text.replace("{{", "{").replace("}}", "}")
+    return cls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..blocks.sources import ArraySource
@@ -16,7 +16,7 @@ from ..schedules.start import check_init, place_centres
 from ..schedules.subsets import Walk, compete_in_subsets, default_walk
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer
-from .common import COMMON_PARAMETERS, documented
+from .common import documented
 from .validation import check_choice, check_integer, check_real
 
 __all__ = ["PAKCL", "shuffle_stages"]
@@ -44,7 +44,8 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     return [shuffling, subsets], scratch
 
 
-@documented(COMMON_PARAMETERS)
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class PAKCL(KernelClusterer):
     """Pseudo-parallel approximate kernel competitive learning: balanced kernel clusters in about one pass.
 
@@ -92,54 +93,14 @@ class PAKCL(KernelClusterer):
     array([100, 100, 100])
     """
 
-    algorithm = "pakcl"
+    algorithm: ClassVar[str] = "pakcl"
 
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "auto",
-        kernel_params: dict[str, Any] | None = None,
-        map: Any = None,
-        landmarks: Any = "uniform",
-        n_landmarks: int | None = None,
-        init: Any = None,
-        subset_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        rate_start: float = 1.0,
-        rate_end: float = 1e-5,
-        tol: float = 1e-4,
-        labels: str = "frequency",
-        memory_limit: str | int | None = None,
-        dtype: Any = None,
-        random_state: Any = None,
-        nan: str = "raise",
-        missing: str = "warn",
-        scratch: str | None = None,
-        progress: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.kernel_params = kernel_params
-        self.map = map
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.init = init
-        self.subset_size = subset_size
-        self.max_epochs = max_epochs
-        self.rate_start = rate_start
-        self.rate_end = rate_end
-        self.tol = tol
-        self.labels = labels
-        self.memory_limit = memory_limit
-        self.dtype = dtype
-        self.random_state = random_state
-        self.nan = nan
-        self.missing = missing
-        self.scratch = scratch
-        self.progress = progress
+    subset_size: int | str = "auto"
+    max_epochs: int | str = "auto"
+    rate_start: float = 1.0
+    rate_end: float = 1e-5
+    tol: float = 1e-4
+    labels: str = "frequency"
 
     def _settings(self, problem: Problem) -> _Settings:
         source = problem.source

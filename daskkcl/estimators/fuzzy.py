@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init, place_centres, start_rows
 from ..schedules.tasks import Model, Reader
 from .base import Fitted, FuzzyMixin, KernelClusterer
-from .common import COMMON_PARAMETERS, documented
+from .common import documented
 from .competitive import shuffle_stages
 from .validation import check_choice, check_integer, check_real
 
@@ -43,7 +43,8 @@ class _Settings:
     max_passes: int
 
 
-@documented(COMMON_PARAMETERS)
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineKFCM(FuzzyMixin, KernelClusterer):
     """Online kernel fuzzy c-means (oKFCM): chunks are clustered apart, then their centres.
 
@@ -103,58 +104,16 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
     array([1., 1., 1.])
     """
 
-    algorithm = "okfcm"
+    algorithm: ClassVar[str] = "okfcm"
 
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "auto",
-        kernel_params: dict[str, Any] | None = None,
-        map: Any = None,
-        landmarks: Any = "uniform",
-        n_landmarks: int | None = None,
-        form: str = "landmark",
-        fuzzifier: float | str = "auto",
-        chunk_size: int | str = "auto",
-        init: Any = None,
-        n_init: int = 3,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        max_passes: int = 1,
-        extend: str = "centres",
-        memory_limit: str | int | None = None,
-        dtype: Any = None,
-        random_state: Any = None,
-        nan: str = "raise",
-        missing: str = "warn",
-        scratch: str | None = None,
-        progress: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.kernel_params = kernel_params
-        self.map = map
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.form = form
-        self.fuzzifier = fuzzifier
-        self.chunk_size = chunk_size
-        self.init = init
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_passes = max_passes
-        self.extend = extend
-        self.memory_limit = memory_limit
-        self.dtype = dtype
-        self.random_state = random_state
-        self.nan = nan
-        self.missing = missing
-        self.scratch = scratch
-        self.progress = progress
+    form: str = "landmark"
+    fuzzifier: float | str = "auto"
+    chunk_size: int | str = "auto"
+    n_init: int = 3
+    tol: float = 1e-3
+    max_iter: int = 100
+    max_passes: int = 1
+    extend: str = "centres"
 
     def _settings(self, problem: Problem) -> _Settings:
         source = problem.source

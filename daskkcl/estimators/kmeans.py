@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import ConvergenceWarning
 from ..plan import Stage
@@ -15,7 +15,7 @@ from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init, place_centres
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer
-from .common import COMMON_PARAMETERS, documented
+from .common import documented
 from .validation import check_integer, check_real
 
 __all__ = ["ApproxKernelKMeans"]
@@ -29,7 +29,8 @@ class _Settings:
     tol: float
 
 
-@documented(COMMON_PARAMETERS)
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class ApproxKernelKMeans(KernelClusterer):
     """Kernel k-means with centres in the span of landmarks, in full passes over any amount of data.
 
@@ -73,49 +74,12 @@ class ApproxKernelKMeans(KernelClusterer):
     array([200, 200])
     """
 
-    algorithm = "akkmeans"
-    keeps_on_workers = True
+    algorithm: ClassVar[str] = "akkmeans"
+    keeps_on_workers: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "auto",
-        kernel_params: dict[str, Any] | None = None,
-        map: Any = None,
-        landmarks: Any = "uniform",
-        n_landmarks: int | None = None,
-        init: Any = None,
-        n_init: int = 10,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        memory_limit: str | int | None = None,
-        dtype: Any = None,
-        random_state: Any = None,
-        nan: str = "raise",
-        missing: str = "warn",
-        scratch: str | None = None,
-        progress: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.kernel_params = kernel_params
-        self.map = map
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.memory_limit = memory_limit
-        self.dtype = dtype
-        self.random_state = random_state
-        self.nan = nan
-        self.missing = missing
-        self.scratch = scratch
-        self.progress = progress
+    n_init: int = 10
+    max_iter: int = 100
+    tol: float = 1e-4
 
     def _settings(self, problem: Problem) -> _Settings:
         source = problem.source
