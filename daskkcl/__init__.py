@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "PAKCL",
+    "APNCKMeans",
     "ApproxKernelKMeans",
     "DaskkclError",
     "MemoryLimitError",
     "OnlineKFCM",
+    "SpectralKMeans",
     "__version__",
     "algorithms",
     "errors",
     "fit",
     "kernels",
     "load",
+    "maps",
 ]
 
 # Names are imported when they are first used: scikit-learn, dask and zarr take time and memory.
@@ -31,17 +34,19 @@ _HOMES = {
     "load": "api",
     "algorithms": "api",
     "ApproxKernelKMeans": "estimators",
+    "APNCKMeans": "estimators",
     "PAKCL": "estimators",
+    "SpectralKMeans": "estimators",
     "OnlineKFCM": "estimators",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
 }
 
 if TYPE_CHECKING:
-    from . import errors, kernels
+    from . import errors, kernels, maps
     from .api import algorithms, fit, load
     from .errors import DaskkclError, MemoryLimitError
-    from .estimators import PAKCL, ApproxKernelKMeans, OnlineKFCM
+    from .estimators import PAKCL, APNCKMeans, ApproxKernelKMeans, OnlineKFCM, SpectralKMeans
 
     __version__: str
 
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    if name in ("errors", "kernels"):
+    if name in ("errors", "kernels", "maps"):
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         from .system import version

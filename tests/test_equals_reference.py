@@ -12,7 +12,8 @@ from reference.algebra import coordinates, kernel_distances, polynomial, rbf, sq
 from daskkcl import PAKCL, ApproxKernelKMeans, OnlineKFCM
 from daskkcl.kernels import Rbf
 from daskkcl.maps.base import Centres
-from daskkcl.maps.landmarks import RCOND, IdentityMap, LandmarkMap
+from daskkcl.maps.explicit import IdentityMap
+from daskkcl.maps.landmarks import RCOND, LandmarkMap
 from daskkcl.random import Key
 from daskkcl.rules.competitive import Rates, Winners, compete
 from daskkcl.rules.fuzzy import best_fuzzy_run, collapse_bound, d2_seeds, distances_from, fuzzy_c_means

@@ -2,8 +2,8 @@
 
 from .competitive import PAKCL
 from .fuzzy import OnlineKFCM
-from .kmeans import ApproxKernelKMeans
+from .kmeans import APNCKMeans, ApproxKernelKMeans, SpectralKMeans
 
-__all__ = ["ALGORITHMS", "PAKCL", "ApproxKernelKMeans", "OnlineKFCM"]
+__all__ = ["ALGORITHMS", "PAKCL", "APNCKMeans", "ApproxKernelKMeans", "OnlineKFCM", "SpectralKMeans"]
 
-ALGORITHMS = {cls.algorithm: cls for cls in (ApproxKernelKMeans, OnlineKFCM, PAKCL)}
+ALGORITHMS = {cls.algorithm: cls for cls in (APNCKMeans, ApproxKernelKMeans, OnlineKFCM, PAKCL, SpectralKMeans)}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
-from ..blocks.sources import ArraySource, Source, open_source
-from ..errors import ConvergenceWarning, InvalidInputError, WrongTypeError
+from ..blocks.sources import ArraySource, Source
+from ..errors import ConvergenceWarning
 from ..plan import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
@@ -28,7 +27,8 @@ from ..schedules.predict import block_layout, compute_here, lazy_distances, lazy
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
 from ..system import single_threaded
-from .validation import make_problem
+from .inputs import is_url, open_rows
+from .problems import make_problem
 
 __all__ = ["Fitted", "KernelClusterer"]
 
@@ -51,6 +51,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     algorithm: ClassVar[str]
     fuzzy: ClassVar[bool] = False
+    default_map: ClassVar[str] = "landmarks"
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
@@ -109,8 +110,8 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         -------
         self
         """
-        elsewhere = not _is_url(X) and (_is_url(out) or _is_url(checkpoint))  # then the options are not for X
-        source = self._open(X, component, None if elsewhere else storage_options, reset=True)
+        elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
+        source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
         key = self._key(checkpoint, storage_options)
         with Output.at(out, overwrite, storage_options) as output, single_threaded():
             engine = make_engine(client, Progress(self.progress))
@@ -152,6 +153,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
+        if problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
+            keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if engine.local else {}
+            scratch_bytes += problem.n_rows * problem.recipe.code_bytes
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))
@@ -188,7 +192,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels)
         order = found.order
-        self._model = fitted.model.numbered(order)
+        model = fitted.model.numbered(order)
+        # Rows that come later are rows, not codes: the model is to have the whole map.
+        self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
         self._source = source
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
@@ -201,7 +207,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.history_ = list(fitted.history)
         self.objective_ = float(found.objective.value)
         self.plan_ = setup.plan
-        self.gamma_ = getattr(getattr(setup.map_, "kernel", None), "gamma", None)
+        self.gamma_ = getattr(setup.row_map.kernel, "gamma", None)
         self.n_clusters_evidence_ = setup.evidence
         self._n_features_out = n_clusters
         for name, value in {**fitted.attributes, **self._renumber(order)}.items():
@@ -303,26 +309,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     # --- plumbing --------------------------------------------------------------------------------------------
 
-    def _open(self, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool) -> Source:
-        source = open_source(_plain(X), component, storage_options)
-        if isinstance(source, ArraySource):
-            try:
-                validate_data(self, X, reset=reset, skip_check_array=True)
-            except ValueError as error:
-                raise InvalidInputError(str(error)) from None
-        elif reset:
-            self.n_features_in_ = source.n_features
-            self.__dict__.pop("feature_names_in_", None)
-        elif source.n_features != self.n_features_in_:
-            raise InvalidInputError(
-                f"X has {source.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
-        return source
-
     def _open_new(self, X: Any, component: str | None, storage_options: dict[str, Any] | None) -> Source:
         check_is_fitted(self)
-        source = self._open(X, component, storage_options, reset=False)
+        source = open_rows(self, X, component, storage_options, reset=False)
         source.check_missing(self.missing)
         return source
 
@@ -373,40 +362,6 @@ class FuzzyMixin:
         component, storage_options : as for `fit`
         """
         return self._memberships(self._open_new(X, component, storage_options))  # type: ignore[attr-defined]
-
-
-def _is_url(path: Any) -> bool:
-    return isinstance(path, (str, os.PathLike)) and "://" in os.fspath(path)
-
-
-def _plain(X: Any) -> Any:
-    """Return tables in memory (lists, data frames, objects with __array__) as arrays; leave the rest alone."""
-    module = type(X).__module__.partition(".")[0]
-    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray"}:
-        return X
-    return as_numbers(X)
-
-
-def as_numbers(X: Any) -> NDArray[Any]:
-    """Return a table in memory as a numeric array, with scikit-learn's own messages for what is none."""
-    from scipy.sparse import issparse
-    from sklearn.utils import check_array
-
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise WrongTypeError(
-            "X has masked values; pass X.filled(np.nan) with nan='drop' to leave out rows that have any."
-        )
-    try:
-        if issparse(X):
-            check_array(X, accept_sparse=False)  # raises scikit-learn's own message
-        array = np.asarray(X)
-        if array.dtype.kind in "biufc" and array.ndim > 0:
-            return array
-        return check_array(X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
-    except TypeError as error:
-        raise WrongTypeError(f"X is not a table of numbers: {error}") from None
-    except ValueError as error:
-        raise InvalidInputError(f"X is not a table of numbers: {error}") from None
 
 
 def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:

@@ -126,7 +126,7 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
         if form == "literal":
             if max_passes > 1:
                 raise InvalidInputError("max_passes goes with form='landmark'; the literal form is one pass.")
-            if problem.map_name != "landmarks":
+            if problem.recipe.name != "landmarks":
                 raise InvalidInputError("form='literal' works on the kernel of the rows; leave out map=.")
             if not isinstance(init, str) and init.ndim == 1 and len(init) != problem.n_clusters:
                 raise InvalidInputError("form='literal' starts from row numbers or centre rows, not from labels.")
@@ -189,7 +189,7 @@ class OnlineKFCM(FuzzyMixin, KernelClusterer):
         )
         if settings.form == "literal":
             rows = start_rows(setup, settings.init)
-            kernel = setup.map_.kernel  # type: ignore[attr-defined]
+            kernel = setup.map_.kernel
             result = online_fuzzy_literal(setup, kernel, rows, run_settings, settings.extend, checkpoint)
         else:
             start = None

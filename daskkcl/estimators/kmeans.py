@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..errors import ConvergenceWarning
+from ..errors import ConvergenceWarning, InvalidInputError
 from ..plan import Stage
-from ..rules.crisp import Nearest
+from ..rules.crisp import Nearest, NearestL1
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.lloyd import kernel_k_means, open_dataset
 from ..schedules.setup import Problem, Setup
@@ -18,7 +18,7 @@ from .base import Fitted, KernelClusterer
 from .common import documented
 from .validation import check_integer, check_real
 
-__all__ = ["ApproxKernelKMeans"]
+__all__ = ["APNCKMeans", "ApproxKernelKMeans", "SpectralKMeans"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,7 @@ class ApproxKernelKMeans(KernelClusterer):
 
     algorithm: ClassVar[str] = "akkmeans"
     keeps_on_workers: ClassVar[bool] = True
+    rule: ClassVar[Any] = Nearest()
 
     n_init: int = 10
     max_iter: int = 100
@@ -100,13 +101,116 @@ class ApproxKernelKMeans(KernelClusterer):
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         data = open_dataset(setup, "passes")
-        start = place_centres(setup, settings.init, data, settings.n_init)
-        result = kernel_k_means(setup, data, start.centres, settings.max_iter, settings.tol, checkpoint)
+        start = place_centres(setup, settings.init, data, settings.n_init, self.rule)
+        result = kernel_k_means(setup, data, start.centres, self.rule, settings.max_iter, settings.tol, checkpoint)
         if not result.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped after max_iter={settings.max_iter} passes with centres still moving.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        model = Model(setup.reader, result.centres, Nearest())
+        model = Model(setup.reader, result.centres, self.rule)
         return Fitted(model, result.history, result.n_iter, result.converged, data)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class APNCKMeans(ApproxKernelKMeans):
+    """Kernel k-means in APNC coordinates: rows go to the centre of least l1 distance, centres to the mean.
+
+    Parameters
+    ----------
+    {common}
+    init : {{"sample", "d2", "random"}} or array, default "sample"
+        As for `ApproxKernelKMeans`; runs on the sample are compared by their l1 cost.
+    n_init : int, default 10
+        Seedings tried on the sample (``init="sample"`` only).
+    max_iter : int, default 100
+        The most passes over the data.
+    tol : float, default 1e-4
+        Stop when the l1 moves of all centres sum to at most this share of the mean l1 distance of a row to its centre.
+
+    Attributes
+    ----------
+    {attributes}
+
+    Notes
+    -----
+    Elgohary, Farahat, Kamel and Karray, "Embed and conquer: scalable embeddings for kernel k-means on MapReduce"
+    (doi:10.1137/1.9781611973440.49), with the symmetric root in place of the printed one; see `daskkcl.maps.APNC`,
+    which also takes the number of coordinates. Any map with explicit coordinates will do in its place; kernel values
+    with landmarks are none.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (100, 2)) for k in range(3)])
+    >>> daskkcl.APNCKMeans(3, random_state=0).fit(X).cluster_sizes_
+    array([100, 100, 100])
+    """
+
+    algorithm: ClassVar[str] = "apnc"
+    default_map: ClassVar[str] = "apnc"
+    rule: ClassVar[Any] = NearestL1()
+
+    def _settings(self, problem: Problem) -> _Settings:
+        if not problem.recipe.explicit:
+            raise InvalidInputError(
+                "apnc compares l1 distances of coordinates, and map='landmarks' gives kernel values, which are none; "
+                "use map='apnc', or map='nystroem' for coordinates of the same space."
+            )
+        return super()._settings(problem)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SpectralKMeans(ApproxKernelKMeans):
+    """Landmark spectral clustering: k-means on the sparse landmark spectral map, for clusters of any shape.
+
+    Every row is described by its few nearest landmarks, and the eigenvectors of the graph that this makes pull
+    clusters apart. One pass over the data; all later ones read a few bytes a row.
+
+    Parameters
+    ----------
+    {common}
+    init : {{"sample", "d2", "random"}} or array, default "sample"
+        As for `ApproxKernelKMeans`.
+    n_init : int, default 10
+        Seedings tried on the sample (``init="sample"`` only).
+    max_iter : int, default 100
+        The most passes over the rows' codes.
+    tol : float, default 1e-4
+        Stop when the squared moves of all centres sum to at most this share of the mean squared distance of a row to
+        its centre.
+
+    Attributes
+    ----------
+    {attributes}
+
+    Notes
+    -----
+    See `daskkcl.maps.SparseSpectral` for the map, which also takes the number of neighbours and of coordinates:
+    ``SpectralKMeans(10, map=daskkcl.maps.SparseSpectral(n_landmarks=4000))``. Distances are plain ones unless a kernel
+    other than the default is given, landmarks are centres of a k-means unless told otherwise, 1,000 of them. In the
+    line of Huang et al., "Ultra-scalable spectral clustering and ensemble clustering" (doi:10.1109/TKDE.2019.2903410).
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> t = np.random.default_rng(0).uniform(0, 2 * np.pi, 600)
+    >>> rings = np.c_[np.cos(t), np.sin(t)] * np.repeat([1, 3], 300)[:, None]
+    >>> daskkcl.SpectralKMeans(2, n_landmarks=100, random_state=0).fit(rings).cluster_sizes_
+    array([300, 300])
+    """
+
+    algorithm: ClassVar[str] = "spectral"
+    default_map: ClassVar[str] = "spectral"
+
+    def _settings(self, problem: Problem) -> _Settings:
+        if problem.recipe.name not in ("spectral", "fixed"):
+            raise InvalidInputError(
+                f"spectral is k-means on the spectral map, and map={problem.recipe.name!r} is another: use "
+                f"algo='akkmeans', map={problem.recipe.name!r}, or a daskkcl.maps.SparseSpectral."
+            )
+        return super()._settings(problem)

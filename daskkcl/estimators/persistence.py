@@ -15,8 +15,8 @@ from ..errors import InvalidInputError
 from ..kernels import Kernel, as_kernel, from_dict
 from ..kernels.checks import short
 from ..maps.base import Centres, Map
-from ..maps.landmarks import IdentityMap, LandmarkMap
-from ..rules.crisp import FrequencySensitive, Nearest
+from ..maps.stored import ARRAYS, NAMES, restore_map, store_map
+from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
 from ..schedules.tasks import Model, Reader
 from ..system import available_bytes, format_bytes, version
@@ -27,8 +27,7 @@ _FORMAT = 1
 _MARK = "daskkcl_model"
 _ARRAYS = {
     # name: number of dimensions
-    "landmarks": 2,
-    "origin": 1,
+    **ARRAYS,
     "coefficients": 2,
     "norms": 1,
     "counts": 1,
@@ -56,9 +55,8 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "cluster_sizes": estimator.cluster_sizes_,
         "history": np.asarray(estimator.history_, dtype=np.float64),
     }
-    arrays["landmarks" if isinstance(map_, LandmarkMap) else "origin"] = (
-        map_.landmarks if isinstance(map_, LandmarkMap) else map_.origin  # type: ignore[attr-defined]
-    )
+    map_numbers, map_arrays = store_map(map_)
+    arrays |= map_arrays
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
     description = {
@@ -67,7 +65,8 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "algorithm": estimator.algorithm,
         "parameters": _plain_parameters(estimator),
         "map": map_.name,
-        "kernel": map_.kernel.to_dict() if isinstance(map_, LandmarkMap) else None,
+        "map_numbers": map_numbers,
+        "kernel": None if map_.kernel is None else map_.kernel.to_dict(),
         "dtype": str(map_.dtype),
         "tile_rows": model.reader.tile_rows,
         "nan": model.reader.nan,
@@ -124,7 +123,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(isinstance(description, dict) and description.get("format") == _FORMAT, "its format is not known here")
     algorithm = description.get("algorithm")
     check(isinstance(algorithm, str) and algorithm in classes, f"its algorithm {short(algorithm)} is not known here")
-    check(description.get("map") in ("landmarks", "identity"), "its map is not known here")
+    check(description.get("map") in NAMES, "its map is not known here")
     check(description.get("dtype") in ("float32", "float64"), "its dtype is neither float32 nor float64")
     check(_whole(description.get("tile_rows"), 1, _MAX_TILE_ROWS), "its tile size is absurd")
     check(_whole(description.get("n_features"), 1, 2**31), "its number of features is absurd")
@@ -136,7 +135,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     estimator._model = Model(
         Reader(map_, description["tile_rows"], description["nan"]),
         _centres(arrays, map_, check),
-        _rule(description, arrays, check),
+        _rule(description, arrays, map_, check),
         _order(arrays, check),
     )
     estimator._source, estimator._labels = None, None
@@ -149,7 +148,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(len(names) in (0, map_.n_features), "its feature names do not fit")
     if names:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    if isinstance(map_, LandmarkMap):
+    if map_.kernel is not None:
         estimator.kernel = map_.kernel
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
     estimator.cluster_sizes_ = sizes
@@ -232,19 +231,17 @@ def _estimator(description: dict[str, Any], classes: dict[str, type[Any]], check
 
 
 def _map(description: dict[str, Any], arrays: dict[str, Any], kernel: Any, check: _Checker) -> Map:
-    dtype, n_features = np.dtype(description["dtype"]), description["n_features"]
-    if description["map"] == "identity":
-        check("origin" in arrays and arrays["origin"].shape == (n_features,), "its origin does not fit")
-        return IdentityMap(arrays["origin"], dtype)
-    landmarks = arrays.get("landmarks", np.empty((0, 0)))
-    check(len(landmarks) >= 1 and landmarks.shape[1] == n_features, "its landmarks do not fit")
-    value = _kernel(description.get("kernel"), kernel, check)
-    check(value.resolved, "its kernel has no width")
+    name, numbers, stored = description["map"], description.get("map_numbers", {}), description.get("kernel")
+    check(isinstance(numbers, dict), "the numbers of its map are none")
+    value = None
+    if name != "identity" and (stored is not None or name != "spectral"):
+        value = _kernel(stored, kernel, check)
+        check(value.resolved, "its kernel has no width")
     try:
-        value.columns(landmarks[:1], dtype)
+        return restore_map(name, numbers, arrays, value, np.dtype(description["dtype"]), description["n_features"])
     except InvalidInputError as error:
-        check(False, f"its kernel does not go with its landmarks: {error}")
-    return LandmarkMap(value, landmarks, dtype)
+        check(False, str(error).rstrip("."))
+        raise
 
 
 def _kernel(stored: Any, given: Any, check: _Checker) -> Kernel:
@@ -276,10 +273,13 @@ def _order(arrays: dict[str, Any], check: _Checker) -> NDArray[np.intp]:
     return order.astype(np.intp)
 
 
-def _rule(description: dict[str, Any], arrays: dict[str, Any], check: _Checker) -> Any:
+def _rule(description: dict[str, Any], arrays: dict[str, Any], map_: Map, check: _Checker) -> Any:
     rule, fuzzifier = description.get("rule"), description.get("fuzzifier")
     if rule == "nearest":
         return Nearest()
+    if rule == "nearest-l1":
+        check(map_.explicit, "its rule does not go with its map")
+        return NearestL1()
     if rule == "frequency":
         fits = "counts" in arrays and arrays["counts"].shape == arrays["norms"].shape and (arrays["counts"] > 0).all()
         check(fits, "its win counts do not fit")

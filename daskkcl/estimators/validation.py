@@ -9,12 +9,16 @@ import numpy as np
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
-from ..kernels import Kernel, as_kernel
-from ..random import Key
-from ..schedules.setup import Problem
-from ..system import parse_bytes
 
-__all__ = ["check_choice", "check_integer", "check_real", "make_problem"]
+__all__ = [
+    "block_dtype",
+    "check_choice",
+    "check_integer",
+    "check_kernel_params",
+    "check_landmarks",
+    "check_n_clusters",
+    "check_real",
+]
 
 _DEFAULT_LANDMARKS = 500
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
@@ -46,40 +50,19 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
     raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
 
 
-def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
-    """Check the parameters that all estimators have and put them together."""
-    n = source.n_rows
-    n_clusters = _n_clusters(estimator.n_clusters, n)
-    map_name = _map(estimator)
-    kernel = _kernel(estimator)
-    landmarks, n_landmarks = _landmarks(estimator.landmarks, estimator.n_landmarks, source)
-    check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
-    return Problem(
-        source=source,
-        n_clusters=n_clusters,
-        kernel=kernel,
-        landmarks=landmarks,
-        n_landmarks=n_landmarks,
-        map_name=map_name,
-        dtype=_dtype(estimator.dtype, source),
-        nan=check_choice("nan", estimator.nan, ("raise", "drop")),
-        key=key,
-        memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
-        scratch=None if estimator.scratch is None else str(estimator.scratch),
-    )
-
-
-def _kernel(estimator: Any) -> Kernel:
-    params = {} if estimator.kernel_params is None else estimator.kernel_params
+def check_kernel_params(params: Any) -> dict[str, Any]:
+    """Return the further parameters of a kernel, or say what is wrong with them."""
+    params = {} if params is None else params
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params) or "gamma" in params:
         raise InvalidInputError(
             f"kernel_params={params!r} must be a dict of the kernel's parameters by name, such as {{'degree': 5}}; the "
             "width goes to gamma=."
         )
-    return as_kernel(estimator.kernel, estimator.gamma, **params)
+    return params
 
 
-def _n_clusters(value: Any, n_rows: int) -> int | None:
+def check_n_clusters(value: Any, n_rows: int) -> int | None:
+    """Return the number of clusters, None for "auto"."""
     if isinstance(value, str):
         check_choice("n_clusters", value, ("auto",))
         return None
@@ -91,25 +74,15 @@ def _n_clusters(value: Any, n_rows: int) -> int | None:
     return n_clusters
 
 
-_OF_LANDMARKS = {"kernel": "rbf", "gamma": "auto", "kernel_params": None, "landmarks": "uniform", "n_landmarks": None}
-
-
-def _map(estimator: Any) -> str:
-    if estimator.map is None or check_choice("map", estimator.map, ("landmarks", "identity")) == "landmarks":
-        return "landmarks"
-    for name, default in _OF_LANDMARKS.items():
-        value = getattr(estimator, name)
-        if not (value is default or (isinstance(value, str) and value == default)):
-            raise InvalidInputError(f"map='identity' is input space, without kernel or landmarks: leave out {name}=.")
-    return "identity"
-
-
-def _landmarks(landmarks: Any, n_landmarks: Any, source: Source) -> tuple[Any, int]:
+def check_landmarks(
+    landmarks: Any, n_landmarks: Any, source: Source, default: int = _DEFAULT_LANDMARKS
+) -> tuple[Any, int]:
+    """Return a way to draw landmarks (or their rows) and their number."""
     if n_landmarks is not None:
         check_integer("n_landmarks", n_landmarks, 1)
     if isinstance(landmarks, str):
         check_choice("landmarks", landmarks, ("uniform", "kmeans", "leverage"))
-        return landmarks, min(source.n_rows, n_landmarks or _DEFAULT_LANDMARKS)
+        return landmarks, min(source.n_rows, n_landmarks or default)
     rows = np.asarray(landmarks)
     if rows.ndim != 2 or rows.shape[1] != source.n_features or len(rows) == 0 or rows.dtype.kind not in "biuf":
         raise InvalidInputError(
@@ -125,7 +98,8 @@ def _landmarks(landmarks: Any, n_landmarks: Any, source: Source) -> tuple[Any, i
     return rows, len(rows)
 
 
-def _dtype(value: Any, source: Source) -> np.dtype[Any]:
+def block_dtype(value: Any, source: Source) -> np.dtype[Any]:
+    """Return the precision of blocks."""
     if value is None:
         small = source.dtype == np.float64 and source.n_rows <= _SMALL_ROWS
         return np.dtype(np.float64 if small else np.float32)

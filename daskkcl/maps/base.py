@@ -34,6 +34,14 @@ class Map(Protocol):
         """Precision of the measurements."""
 
     @property
+    def explicit(self) -> bool:
+        """Whether measurements are coordinates: distances between them are distances of the rows."""
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel behind it, or None."""
+
+    @property
     def n_features(self) -> int:
         """Columns of the rows it takes."""
 
@@ -49,6 +57,9 @@ class Map(Protocol):
 
     def scratch_bytes(self, rows: int) -> int:
         """Return the temporaries of `measure` on so many rows, beyond the rows and Z."""
+
+    def settle(self) -> None:
+        """Make what all tasks share, once and not in each thread."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The landmark map: kernel values between rows and a few landmarks (the Nystroem measurements).
 
-Also the plain map of input space, and the choice of landmarks from a sample.
+Also the choice of landmarks from a sample.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import InvalidInputError, did_you_mean
 from ..kernels import Kernel
 from ..random import Key
 
-__all__ = ["IdentityMap", "LandmarkMap", "choose_landmarks"]
+__all__ = ["LandmarkMap", "choose_landmarks", "positive_spectrum"]
 
 Floats = NDArray[Any]
 
@@ -52,6 +52,7 @@ class LandmarkMap:
     landmarks: Floats
     dtype: np.dtype[Any]
     name: str = field(default="landmarks", init=False)
+    explicit = False
 
     @property
     def n_features(self) -> int:
@@ -75,11 +76,7 @@ class LandmarkMap:
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
         """The kept eigenvalues and eigenvectors of `kernel_matrix`."""
-        import scipy.linalg
-
-        values, vectors = scipy.linalg.eigh(self.kernel_matrix, driver="evd", check_finite=False)
-        keep = values > RCOND[np.dtype(self.dtype)] * max(values[-1], 0.0)
-        return values[keep], np.ascontiguousarray(vectors[:, keep])
+        return positive_spectrum(self.kernel_matrix, self.dtype)
 
     @property
     def rank(self) -> int:
@@ -91,6 +88,10 @@ class LandmarkMap:
         """The pseudo-inverse ``A`` of `kernel_matrix`, float64."""
         values, vectors = self.spectrum
         return (vectors / values) @ vectors.T
+
+    def bare(self) -> LandmarkMap:
+        """Return the same map without what was derived for it."""
+        return LandmarkMap(self.kernel, self.landmarks, self.dtype)
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread; let go of what led to it."""
@@ -115,53 +116,25 @@ class LandmarkMap:
         return {k: v for k, v in self.__dict__.items() if k not in derived}
 
 
-@dataclass(frozen=True, eq=False)
-class IdentityMap:
-    """Input space itself: the measurements are the features, moved to their mean.
+def positive_spectrum(matrix: Floats, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
+    """Return the eigenpairs of a symmetric matrix that rounding in blocks of a precision leaves, smallest first."""
+    import scipy.linalg
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> map_ = IdentityMap(np.array([1.0, 1.0]), np.dtype("float64"))
-    >>> map_.measure(np.array([[1.0, 3.0]]))
-    (array([[0., 2.]]), array([4.]))
-    """
-
-    origin: Floats
-    dtype: np.dtype[Any]
-    name: str = field(default="identity", init=False)
-
-    @property
-    def n_features(self) -> int:
-        return len(self.origin)
-
-    @property
-    def n_measurements(self) -> int:
-        return len(self.origin)
-
-    def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
-        if out is None:
-            out = np.empty(rows.shape, dtype=self.dtype)
-        np.subtract(rows, self.origin, out=out, casting="same_kind" if rows.dtype.kind == "f" else "unsafe")
-        return out, np.einsum("ij,ij->i", out, out)
-
-    def dual(self, means: Floats) -> Floats:
-        return np.array(means, dtype=np.float64)
-
-    def scratch_bytes(self, rows: int) -> int:
-        return rows * 8 * 1024  # numpy casts in buffers of 8192 elements
+    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
+    keep = values > RCOND[np.dtype(dtype)] * max(values[-1], 0.0)
+    return values[keep], np.ascontiguousarray(vectors[:, keep])
 
 
 def choose_landmarks(
-    how: str, sample: Floats, n_landmarks: int, kernel: Kernel, key: Key, ridge: float = 1e-3
+    how: str, sample: Floats, n_landmarks: int, kernel: Kernel | None, key: Key, ridge: float = 1e-3
 ) -> Floats:
     """Choose landmarks from a uniform sample of the rows.
 
     Parameters
     ----------
-    how : {"uniform", "kmeans", "leverage"}
-        The first rows of the sample; centres of a mini-batch k-means of it; or rows drawn by their approximate
-        ridge leverage scores, estimated from a uniform set of landmarks.
+    how : {"uniform", "leverage"}
+        The first rows of the sample, or rows drawn by their approximate ridge leverage scores, estimated from a
+        uniform set of landmarks. (Centres of a k-means are made by the schedules, on all threads.)
     sample : ndarray
         Rows in the random order of the run.
 
@@ -175,15 +148,7 @@ def choose_landmarks(
     """
     if how == "uniform":
         return sample[:n_landmarks].copy()
-    if how == "kmeans":
-        from sklearn.cluster import MiniBatchKMeans
-
-        seed = int(key.child("kmeans").integers([0], 2**31 - 1)[0])
-        rows = sample.astype(np.float64 if sample.dtype.kind != "f" else sample.dtype)
-        distinct = min(n_landmarks, len(np.unique(rows, axis=0)))
-        model = MiniBatchKMeans(distinct, batch_size=max(1024, 2 * distinct), n_init=1, random_state=seed)
-        return np.asarray(model.fit(rows).cluster_centers_)
-    if how == "leverage":
+    if how == "leverage" and kernel is not None:
         return sample[_leverage_rows(sample, n_landmarks, kernel, key, ridge)]
     raise InvalidInputError(
         f"landmarks={how!r} is not known; use 'uniform', 'kmeans', 'leverage' or an array of rows."

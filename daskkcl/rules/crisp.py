@@ -8,14 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FrequencySensitive", "Nearest", "cluster_sums"]
+from ..maps.base import Centres, Map, squared_distances
+
+__all__ = ["Euclidean", "FrequencySensitive", "Nearest", "NearestL1", "cluster_sums"]
 
 Floats = NDArray[Any]
 _ONE_HOT_CLUSTERS = 64  # above, sorting rows by cluster is cheaper than a product with a one-hot matrix
 
 
+class Euclidean:
+    """Rules that go by squared distances in feature space."""
+
+    def distances(self, Z: Floats, kappa: Floats, centres: Centres) -> Floats:
+        """Return what the rule compares: squared distances of rows to centres."""
+        return squared_distances(Z, kappa, centres)
+
+    def lengths(self, D: Floats) -> Floats:
+        """Return what was compared as distances."""
+        return np.sqrt(D)
+
+    def shift(self, step: Floats, map_: Map) -> float:
+        """Return how far centres moved, in the unit of `distances`."""
+        return float(np.einsum("cm,cm->", map_.dual(step), step))
+
+
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(Euclidean):
     """Every row belongs to its nearest centre, ties to the lowest number.
 
     Examples
@@ -33,7 +51,46 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class FrequencySensitive:
+class NearestL1:
+    """Every row belongs to the centre of least l1 distance in explicit coordinates.
+
+    Centres are means still: in the embeddings that this is for (APNC), l1 distance stands for distance in feature
+    space, where the centre of a cluster is its mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskkcl.maps.explicit import IdentityMap
+    >>> centres = Centres.from_means(np.array([[0.0, 0.0], [3.0, 3.0]]), IdentityMap(np.zeros(2), np.dtype("float64")))
+    >>> NearestL1().distances(np.array([[1.0, 0.0]]), np.ones(1), centres)
+    array([[1., 5.]])
+    """
+
+    name = "nearest-l1"
+
+    def distances(self, Z: Floats, kappa: Floats, centres: Centres) -> Floats:
+        """Return the l1 distances of rows to centres."""
+        from ..kernels.loops import manhattan
+
+        D = np.empty((len(Z), centres.n_clusters), dtype=Z.dtype)
+        manhattan(Z, centres.coefficients.astype(Z.dtype), D)
+        return D
+
+    def lengths(self, D: Floats) -> Floats:
+        """Return what was compared as distances."""
+        return D
+
+    def shift(self, step: Floats, map_: Map) -> float:
+        """Return how far centres moved, in the unit of `distances`."""
+        return float(np.abs(step).sum())
+
+    def labels(self, D: Floats) -> NDArray[np.intp]:
+        """Return the winner of each row of distances."""
+        return D.argmin(axis=1)
+
+
+@dataclass(frozen=True)
+class FrequencySensitive(Euclidean):
     """Squared distances are multiplied by the share of wins ``f_k``, so that busy centres win less.
 
     Eq. 2 of the kernel competitive learning paper; all of ``kappa - 2 z.g + nu`` counts, the part outside the

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map, squared_distances
+from .crisp import Euclidean
 
 __all__ = [
     "Fuzzy",
@@ -31,7 +32,7 @@ Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Fuzzy:
+class Fuzzy(Euclidean):
     """Every row belongs to every cluster to a degree ``u_ij ~ d_ij^(-1/(m-1))`` of squared distances d.
 
     Examples

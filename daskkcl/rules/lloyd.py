@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres, Map, squared_distances
-from .crisp import cluster_sums
+from ..maps.base import Centres, Map
+from .crisp import Nearest, cluster_sums
 from .fuzzy import d2_seeds, distances_from
 
 __all__ = ["LloydRun", "best_lloyd_run", "lloyd"]
 
 Floats = NDArray[Any]
+_NEAREST = Nearest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,11 @@ class LloydRun:
     objective: float
 
 
-def lloyd(Z: Floats, kappa: Floats, start: Centres, map_: Map, max_iter: int) -> LloydRun:
+def lloyd(Z: Floats, kappa: Floats, start: Centres, map_: Map, max_iter: int, rule: Any = _NEAREST) -> LloydRun:
     """Alternate nearest centres and means until no object changes sides; an empty cluster keeps its centre."""
     centres, labels = start, None
     for _ in range(max_iter + 1):
-        D = squared_distances(Z, kappa, centres)
+        D = rule.distances(Z, kappa, centres)
         new_labels = D.argmin(axis=1)
         objective = float(D.min(axis=1).sum(dtype=np.float64))
         S, counts = cluster_sums(Z, new_labels, centres.n_clusters)
@@ -44,7 +45,14 @@ def lloyd(Z: Floats, kappa: Floats, start: Centres, map_: Map, max_iter: int) ->
 
 
 def best_lloyd_run(
-    Z: Floats, kappa: Floats, map_: Map, n_clusters: int, max_iter: int, n_init: int, rng: np.random.Generator
+    Z: Floats,
+    kappa: Floats,
+    map_: Map,
+    n_clusters: int,
+    max_iter: int,
+    n_init: int,
+    rng: np.random.Generator,
+    rule: Any = _NEAREST,
 ) -> LloydRun:
     """Run from several greedy D² seedings and keep the one of lowest objective."""
     weights = np.ones(len(Z))
@@ -52,6 +60,6 @@ def best_lloyd_run(
     def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
         for _ in range(n_init):
             seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
-            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter)
+            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule)
 
     return min(runs(), key=lambda run: run.objective)

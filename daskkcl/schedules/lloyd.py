@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..maps.base import Centres
-from ..rules.crisp import Nearest
 from .checkpoint import Checkpoint
 from .data import Dataset, gather
 from .passes import sum_pass
@@ -41,12 +40,13 @@ def open_dataset(setup: Setup, stage: str) -> Dataset:
 
 
 def kernel_k_means(
-    setup: Setup, data: Dataset, start: Centres, max_iter: int, tol: float, checkpoint: Checkpoint
+    setup: Setup, data: Dataset, start: Centres, rule: Any, max_iter: int, tol: float, checkpoint: Checkpoint
 ) -> PassResult:
     """Alternate assignment and means over all rows until the centres rest.
 
-    The centres rest when the squared moves of all of them sum to at most `tol` times the mean squared distance of a
-    row from its centre. Centres are means of measurements, so nothing of size rows x landmarks^2 is formed.
+    The centres rest when the (squared) moves of all of them sum to at most `tol` times the mean (squared) distance of
+    a row from its centre, in the metric of the rule. Centres are means of measurements, so nothing of size
+    rows x landmarks^2 is formed.
     """
     centres, history, reseeds, converged = start, [], 0, False
     saved = checkpoint.load()
@@ -55,7 +55,7 @@ def kernel_k_means(
         history, reseeds = saved["history"].tolist(), int(saved["reseeds"])
         converged = bool(saved["converged"])
     while len(history) < max_iter and not converged:
-        sums = sum_pass(data, Model(setup.reader, centres, Nearest()), f"pass {len(history) + 1}")
+        sums = sum_pass(data, Model(setup.reader, centres, rule), f"pass {len(history) + 1}")
         history.append(float(sums.objective.value))
         counts = sums.mass.value
         empty = np.flatnonzero(counts == 0)
@@ -69,7 +69,7 @@ def kernel_k_means(
             moved = False
         new = Centres.from_means(means, setup.map_)
         step = new.means - centres.means
-        shift = float(np.einsum("cm,cm->", setup.map_.dual(step), step))
+        shift = rule.shift(step, setup.map_)
         scale = history[-1] / max(1, sums.n_rows)
         converged = not moved and shift <= tol * scale
         centres = new

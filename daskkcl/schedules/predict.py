@@ -11,25 +11,38 @@ from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
 from ..plan import Layout, block_edges
 from ..system import single_threaded
-from .tasks import Model, distance_block, label_block, membership_block
+from .tasks import Model, Reader, distance_block, label_block, measurement_block, membership_block
 
-__all__ = ["block_layout", "compute_here", "lazy_distances", "lazy_labels", "lazy_memberships"]
+__all__ = [
+    "block_layout",
+    "block_rows",
+    "compute_here",
+    "lazy_distances",
+    "lazy_labels",
+    "lazy_measurements",
+    "lazy_memberships",
+]
 
 _BLOCK_BYTES = 8 * 2**20
 
 
 def block_layout(source: Source, model: Model, threads: int) -> Layout:
     """Return blocks of whole tiles, about eight mebibytes of rows and answers."""
-    tile = model.reader.tile_rows
-    row_bytes = max(64, source.n_features * source.dtype.itemsize + 8 * model.centres.n_clusters)
+    return block_rows(source, model.reader, 8 * model.centres.n_clusters, threads)
+
+
+def block_rows(source: Source, reader: Reader, answer_bytes: int, threads: int = 1) -> Layout:
+    """Return blocks of whole tiles, about eight mebibytes of rows and answers of so many bytes each."""
+    tile = reader.tile_rows
+    row_bytes = max(64, source.n_features * source.dtype.itemsize + answer_bytes)
     return Layout("predict", tile * max(1, _BLOCK_BYTES // (row_bytes * tile)), threads, 0)
 
 
-def _lazy(source: Source, model: Model, function: Any, columns: int | None, dtype: Any) -> Any:
+def _lazy(source: Source, layout: Layout, model: Any, function: Any, columns: int | None, dtype: Any) -> Any:
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
-    edges = block_edges(source.n_rows, block_layout(source, model, 1).block_rows)
+    edges = block_edges(source.n_rows, layout.block_rows)
     x = source.blocks(edges)
     name = f"{function.__name__}-{os.urandom(8).hex()}"
     shared = f"model-{name}"  # once in the graph, not once a block
@@ -55,14 +68,35 @@ def compute_here(lazy: Any) -> Any:
 
 def lazy_labels(source: Source, model: Model) -> Any:
     """Return the label of every row."""
-    return _lazy(source, model, label_block, None, np.int32)
+    return _lazy(source, block_layout(source, model, 1), model, label_block, None, np.int32)
+
+
+def _lazy_columns(source: Source, model: Model, function: Any) -> Any:
+    layout, map_ = block_layout(source, model, 1), model.reader.map_
+    return _lazy(source, layout, model, function, model.centres.n_clusters, map_.dtype)
 
 
 def lazy_memberships(source: Source, model: Model) -> Any:
     """Return the memberships of every row."""
-    return _lazy(source, model, membership_block, model.centres.n_clusters, model.reader.map_.dtype)
+    return _lazy(
+        source,
+        block_layout(source, model, 1),
+        model,
+        membership_block,
+        model.centres.n_clusters,
+        model.reader.map_.dtype,
+    )
 
 
 def lazy_distances(source: Source, model: Model) -> Any:
     """Return the distance of every row to every centre."""
-    return _lazy(source, model, distance_block, model.centres.n_clusters, model.reader.map_.dtype)
+    return _lazy(
+        source, block_layout(source, model, 1), model, distance_block, model.centres.n_clusters, model.reader.map_.dtype
+    )
+
+
+def lazy_measurements(source: Source, reader: Reader) -> Any:
+    """Return the measurements of every row."""
+    columns, dtype = reader.map_.n_measurements, reader.map_.dtype
+    layout = block_rows(source, reader, 2 * columns * dtype.itemsize)
+    return _lazy(source, layout, reader, measurement_block, columns, dtype)

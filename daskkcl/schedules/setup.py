@@ -6,7 +6,6 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,16 +15,17 @@ from numpy.typing import NDArray
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError, MemoryLimitError
-from ..kernels import Kernel, check_degenerate
+from ..kernels import Kernel
 from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
-from ..maps.landmarks import IdentityMap, LandmarkMap, choose_landmarks
+from ..maps.recipes import Recipe, Sizes
 from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_ROWS
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
+from .mapping import k_means_bytes, make_map
 from .tasks import BadRowError, Reader, bad_rows
 
 __all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prepare"]
@@ -43,15 +43,16 @@ class Problem:
 
     source: Source
     n_clusters: int | None  # None: from the sample
-    kernel: Kernel
+    recipe: Recipe
+    kernel: Kernel | None  # None: plain distances, or none at all
     landmarks: str | NDArray[Any]
     n_landmarks: int
-    map_name: str  # "landmarks" or "identity"
     dtype: np.dtype[Any]
     nan: str
     key: Key
     memory_limit: int | None
     scratch: str | None
+    keep_codes: bool = True  # of a map in two steps, for later passes
 
     @property
     def n_rows(self) -> int:
@@ -66,19 +67,27 @@ class Problem:
     @property
     def n_measurements(self) -> int:
         """Columns of the measurements."""
-        return self.n_landmarks if self.map_name == "landmarks" else self.source.n_features
+        return self.recipe.width(self.sizes)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The numbers that the map's costs depend on."""
+        return Sizes(self.n_rows, self.source.n_features, self.n_landmarks, self.c, self.dtype.itemsize)
 
     @property
     def tile_rows(self) -> int:
         """Rows of a tile."""
-        return tile_rows(self.source.n_features, self.n_measurements, self.dtype.itemsize)
+        widest = max(self.n_measurements, self.recipe.inner(self.sizes))
+        return tile_rows(self.source.n_features, widest, self.dtype.itemsize)
 
     @property
     def sample_rows(self) -> int:
         """Rows of the sample: depends on the problem's shape only."""
         affordable = _SAMPLE_BYTES // (8 * self.source.n_features)
-        rows = max(min(_SAMPLE_ROWS, affordable), self.n_landmarks, 20 * self.c)
-        if isinstance(self.landmarks, str) and self.landmarks != "uniform":
+        rows = max(min(_SAMPLE_ROWS, affordable), 20 * self.c)
+        if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
+            rows = max(rows, self.n_landmarks)
+        if self._landmarks_by("kmeans") or self._landmarks_by("leverage"):
             rows = max(rows, 10 * self.n_landmarks)
         return min(rows, self.n_rows)
 
@@ -98,7 +107,12 @@ class Problem:
     def tile_bytes(self) -> int:
         """Everything a task holds for a tile: measurements, kernel temporaries, distances and weights."""
         rows, itemsize = self.tile_rows, self.dtype.itemsize
-        scratch = self.kernel.scratch_bytes(rows, self.source.n_features, self.n_measurements, itemsize)
+        inner = self.recipe.inner(self.sizes)
+        scratch = rows * inner * itemsize
+        if self.kernel is not None:
+            scratch += self.kernel.scratch_bytes(
+                rows, self.source.n_features, max(inner, self.n_measurements), itemsize
+            )
         return rows * (self.measured_bytes + self.c * (3 * itemsize + 8) + 32) + scratch
 
     @property
@@ -114,30 +128,29 @@ class Problem:
     @property
     def map_bytes(self) -> int:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
-        m, d = self.n_measurements, self.source.n_features
-        matrix = 7 * 8 * m * m if self.map_name == "landmarks" else 0
-        landmarks = m * d * (8 + 2 * self.dtype.itemsize) if self.map_name == "landmarks" else 0
-        return matrix + landmarks + self.sample_rows * (self.row_bytes + 8) + self.centres_bytes
+        sample = self.sample_rows * (self.row_bytes + 8)
+        return self.recipe.fixed_bytes(self.sizes) + sample + self.centres_bytes
 
     @property
     def preparing_bytes(self) -> int:
         """The most that is held beside the map before any block is met: one after another, each from the sample."""
-        s, m, d, c = self.sample_rows, self.n_measurements, self.source.n_features, self.c
+        s, m, d, c = self.sample_rows, self.n_landmarks, self.source.n_features, self.c
         width_rows, pair_rows, graph_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS), min(s, MAX_ROWS)
         steps = {
             "gathered in pieces": s * (self.row_bytes + 16),
             "counting clusters": 8 * graph_rows * (6 * graph_rows + 5 * d) if self.n_clusters is None else 0,
             "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
         }
-        if self.map_name == "landmarks":
+        if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
-            steps["kmeans"] = 8 * (4 * s * d + 4 * m * d) if self._landmarks_by("kmeans") else 0
+        if self.recipe.uses_landmarks:
+            steps["kmeans"] = k_means_bytes(s, m, d) if self._landmarks_by("kmeans") else 0
             steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self._landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
 
     def _landmarks_by(self, name: str) -> bool:
-        return isinstance(self.landmarks, str) and self.landmarks == name
+        return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
 
     def stage(self, name: str, **changes: Any) -> Stage:
         """Return a stage that streams over stored rows."""
@@ -154,10 +167,23 @@ class Problem:
         )
         return replace(stage, **changes)
 
+    def mapping_stage(self) -> Stage:
+        """Return the stage that streams over all rows to make the map."""
+        width = max(self.n_measurements, self.recipe.inner(self.sizes))
+        pairs = min(self.n_landmarks**2, self.n_rows * (self.recipe.code_bytes // 8) ** 2)
+        sums = 12 * 3 * pairs if self.recipe.code_bytes else 6 * 8 * width * width
+        code = 3 * self.recipe.code_bytes
+        stage = self.stage("mapping", task_bytes=self.tile_bytes + sums)
+        return replace(stage, row_bytes=stage.row_bytes + code)
+
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A run ready to go: the source as it will be read, the plan, the sample and the map."""
+    """A run ready to go: what will be read and the map of it, the plan, the sample.
+
+    For most maps `source` and `map_` are the rows and the map of rows, `row_map`. A map that is made in two steps has
+    its codes read instead, which are small, and `map_` is the second step.
+    """
 
     problem: Problem
     source: Source
@@ -166,6 +192,7 @@ class Setup:
     sample: NDArray[Any]
     sample_row_numbers: NDArray[np.int64]
     map_: Map
+    row_map: Map
     n_clusters: int
     scratch: Scratch
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -175,13 +202,23 @@ class Setup:
         """How rows become measurements in this run."""
         return Reader(self.map_, self.problem.tile_rows, self.problem.nan)
 
+    @property
+    def rows(self) -> Source:
+        """Rows as users have them, from memory if they are kept there."""
+        return self.source if self.map_ is self.row_map else self.problem.source
+
+    @property
+    def row_reader(self) -> Reader:
+        """How rows as users have them become measurements."""
+        return Reader(self.row_map, self.problem.tile_rows, self.problem.nan)
+
     def layout(self, name: str) -> Layout:
         """Return the layout of a stage."""
         return self.plan.layout(name)
 
     def measure_sample(self, rows: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the measurements of (the first rows of) the sample."""
-        return self.map_.measure(self.sample[:rows])
+        return self.row_map.measure(self.sample[:rows])
 
 
 def default_limit(engine: Engine) -> int:
@@ -196,7 +233,8 @@ def default_limit(engine: Engine) -> int:
 def base_stages(problem: Problem) -> list[Stage]:
     """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
     preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
-    return [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    stages = [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    return [*stages, problem.mapping_stage()] if problem.recipe.n_streams else stages
 
 
 def plan_run(
@@ -211,9 +249,6 @@ def plan_run(
     import dask.array  # noqa: F401
     import scipy.linalg  # noqa: F401  (what a run will import is part of what the process takes)
     import zarr  # noqa: F401
-
-    if problem._landmarks_by("kmeans"):
-        import sklearn.cluster  # noqa: F401
 
     limit = problem.memory_limit or default_limit(engine)
     base = resident_bytes() if engine.local else _WORKER_BYTES
@@ -249,9 +284,11 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     about 30 a nanosecond and core, and reading d features. Writing pays only over several passes.
     """
     d, itemsize = problem.source.n_features, problem.dtype.itemsize
-    if problem.map_name != "landmarks" or n_passes < 4 or not (engine.local or problem.scratch):
+    inner = problem.recipe.inner(problem.sizes) or problem.n_measurements
+    cheap = problem.recipe.code_bytes or problem.kernel is None
+    if cheap or n_passes < 4 or not (engine.local or problem.scratch):
         return 0
-    compute_ns = d / 15 + 1 + problem.row_bytes / problem.n_measurements
+    compute_ns = (d / 15 + 1 + problem.row_bytes / inner) * inner / problem.n_measurements
     read_ns = itemsize
     worth = compute_ns > 2 * read_ns * (1 + 2 / n_passes)
     return problem.n_rows * problem.measured_bytes if worth else 0
@@ -282,8 +319,8 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
             f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
             f"(n_samples={problem.n_rows}). Pass a smaller n_clusters."
         )
-    map_ = _make_map(problem, sample)
-    return Setup(problem, source, engine, plan, sample, numbers, map_, n_clusters, scratch, evidence)
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, n_clusters, scratch)
+    return Setup(problem, source, engine, plan, sample, numbers, map_, row_map, n_clusters, scratch, evidence)
 
 
 def _draw_sample(
@@ -312,20 +349,3 @@ def _draw_sample(
     if len(sample) == 0:
         raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
     return sample, numbers
-
-
-def _make_map(problem: Problem, sample: NDArray[Any]) -> Map:
-    if problem.map_name == "identity":
-        return IdentityMap(sample.mean(axis=0, dtype=np.float64), problem.dtype)
-    kernel = problem.kernel.resolve(sample[:_SAMPLE_ROWS])
-    if isinstance(problem.landmarks, str):
-        m = min(problem.n_landmarks, len(sample))
-        rows = choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
-    else:
-        rows = problem.landmarks
-    map_ = LandmarkMap(kernel, rows, problem.dtype)
-    check_degenerate(map_.kernel_matrix, kernel, sample[:_SAMPLE_ROWS])
-    if not math.isfinite(float(map_.kernel_matrix.sum())):
-        raise InvalidInputError("The kernel matrix of the landmarks overflows; scale the features or lower the degree.")
-    map_.settle()
-    return map_

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, did_you_mean
 from ..maps.base import Centres
-from ..rules.crisp import cluster_sums
+from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run
 from .data import Dataset, gather
@@ -75,14 +75,14 @@ def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:
         return init
     if len(init) != setup.n_clusters:
         return None
-    rows = gather(setup.engine, setup.source, init, setup.layout("sampling"))
+    rows = gather(setup.engine, setup.rows, init, setup.layout("sampling"))
     bad = bad_rows(rows)
     if bad is not None:
         raise InvalidInputError(f"init names row {init[bad].min():,}, which has a NaN or infinity; name another row.")
     return rows
 
 
-def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) -> Start:
+def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, rule: Any = None) -> Start:
     """Return initial centres as `init` says.
 
     ``"sample"`` runs kernel k-means on the sample from `n_init` greedy D² seedings; ``"d2"`` takes the seeds only;
@@ -92,7 +92,7 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) ->
     ones = np.ones(c)
     rows = start_rows(setup, init)
     if rows is not None:
-        return Start(Centres.from_means(map_.measure(rows)[0], map_), ones)
+        return Start(Centres.from_means(setup.row_map.measure(rows)[0], map_), ones)
     if not isinstance(init, str):
         data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
         centres, counts = label_sums(data, setup.reader, init, c)
@@ -100,7 +100,7 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) ->
             raise InvalidInputError(f"init gives no row the label {int(np.flatnonzero(counts == 0)[0])}.")
         return Start(centres, counts)
     if init == "random":
-        return Start(Centres.from_means(map_.measure(setup.sample[:c])[0], map_), ones)
+        return Start(Centres.from_means(setup.row_map.measure(setup.sample[:c])[0], map_), ones)
     Z, kappa = setup.measure_sample()
     rng = setup.problem.key.child("init").generator()
     if init == "random-labels":
@@ -111,5 +111,5 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int) ->
     if init == "d2":
         seeds = d2_seeds(distances_from(Z, kappa, map_), np.ones(len(Z)), c, rng)
         return Start(Centres.from_means(Z[seeds], map_), ones)
-    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng)
+    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest())
     return Start(run.centres, np.maximum(run.counts, 1).astype(float))

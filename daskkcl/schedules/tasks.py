@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch, read_array, write_array
 from ..errors import InvalidInputError
-from ..maps.base import Centres, Map, squared_distances
+from ..maps.base import Centres, Map
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
 from ..rules.sums import ExactSum
@@ -141,17 +141,23 @@ def tiles(block: Floats | Measured, start: int, reader: Reader) -> Iterator[Tile
 
 
 def _measure(rows: Floats, start: int, reader: Reader, out: Floats) -> tuple[Floats, Floats, Any]:
-    bad = bad_rows(rows)
-    if bad is not None:
-        if reader.nan == "raise":
-            raise BadRowError(start + int(np.flatnonzero(bad)[0]))
-        rows = np.where(bad[:, None], np.zeros((), rows.dtype), rows)
     dtype = reader.map_.dtype
-    if rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize:
-        _check_range(np.maximum(rows.max(axis=1), -rows.min(axis=1)) <= np.finfo(dtype).max, dtype)
+    rows, bad = clean_rows(rows, start, reader.nan, dtype)
     Z, kappa = reader.map_.measure(rows, out)
     _check_range(np.isfinite(kappa), dtype)
     return Z, kappa, None if bad is None else ~bad
+
+
+def clean_rows(rows: Floats, start: int, nan: str, dtype: np.dtype[Any]) -> tuple[Floats, NDArray[np.bool_] | None]:
+    """Return rows with zeros for those that are dropped, and which these are (None: none), or refuse bad rows."""
+    bad = bad_rows(rows)
+    if bad is not None:
+        if nan == "raise":
+            raise BadRowError(start + int(np.flatnonzero(bad)[0]))
+        rows = np.where(bad[:, None], np.zeros((), rows.dtype), rows)
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize:
+        _check_range(np.maximum(rows.max(axis=1), -rows.min(axis=1)) <= np.finfo(dtype).max, dtype)
+    return rows, bad
 
 
 def _check_range(fits: NDArray[np.bool_], dtype: np.dtype[Any]) -> None:
@@ -248,8 +254,8 @@ class Model:
     order: NDArray[np.intp] | None = None
 
     def distances(self, tile: Tile) -> Floats:
-        """Return squared distances of a tile's rows to the centres."""
-        return squared_distances(tile.Z, tile.kappa, self.centres)
+        """Return the distances of a tile's rows to the centres as the rule takes them: squared ones mostly."""
+        return self.rule.distances(tile.Z, tile.kappa, self.centres)
 
     def scale(self, tile: Tile) -> Floats:
         """Return the sum of squared lengths that distances are measured against."""
@@ -334,11 +340,20 @@ def membership_block(block: Floats, start: int, model: Model) -> Floats:
 
 
 @task
+def measurement_block(block: Floats, start: int, reader: Reader) -> Floats:
+    """Return the measurements of every row of a block (rows, m); NaN for dropped rows."""
+    measured = measure_block(block, start, reader)
+    if measured.valid is not None:
+        measured.Z[~measured.valid] = np.nan
+    return measured.Z
+
+
+@task
 def distance_block(block: Floats, start: int, model: Model) -> Floats:
     """Return the distance of every row of a block to every centre (rows, c); NaN for dropped rows."""
     out = np.empty((len(block), model.centres.n_clusters), dtype=model.reader.map_.dtype)
     for tile in tiles(block, start, model.reader):
-        D = np.sqrt(model.distances(tile))
+        D = model.rule.lengths(model.distances(tile))
         if tile.valid is not None:
             D[~tile.valid] = np.nan
         out[tile.start - start :][: len(D)] = model.columns(D)

@@ -1,0 +1,92 @@
+"""From an estimator's parameters to a problem: one place where they are put together, before any data are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..blocks.sources import Source
+from ..errors import InvalidInputError, WrongTypeError, did_you_mean
+from ..kernels import as_kernel
+from ..maps import recipes
+from ..random import Key
+from ..schedules.setup import Problem
+from ..system import parse_bytes
+from .maps import MAPS, MapTransformer
+from .validation import block_dtype, check_choice, check_kernel_params, check_landmarks, check_n_clusters
+
+__all__ = ["make_problem"]
+
+# What estimators say of their map, and what they say when they say nothing.
+_OF_MAPS = {"kernel": "rbf", "gamma": "auto", "kernel_params": None, "landmarks": "uniform", "n_landmarks": None}
+
+
+def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
+    """Check the parameters that all estimators have and put them together."""
+    n_clusters = check_n_clusters(estimator.n_clusters, source.n_rows)
+    check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
+    return Problem(
+        source=source,
+        n_clusters=n_clusters,
+        **_map(estimator, source),
+        dtype=block_dtype(estimator.dtype, source),
+        nan=check_choice("nan", estimator.nan, ("raise", "drop")),
+        key=key,
+        memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
+        scratch=None if estimator.scratch is None else str(estimator.scratch),
+    )
+
+
+def _map(estimator: Any, source: Source) -> dict[str, Any]:
+    """Return recipe, kernel, landmarks and their number."""
+    value = estimator.default_map if estimator.map is None else estimator.map
+    given = {name: getattr(estimator, name) for name, default in _OF_MAPS.items() if _differs(estimator, name, default)}
+    if isinstance(value, MapTransformer):
+        return _of_transformer(value, given, source)
+    if not isinstance(value, str):
+        raise WrongTypeError(f"map={value!r} is neither a name nor one of daskkcl.maps.")
+    if value == "identity":
+        for name in given:
+            raise InvalidInputError(f"map='identity' is input space, without kernel or landmarks: leave out {name}=.")
+        recipe: recipes.Recipe = recipes.Identity()
+        return {"recipe": recipe, "kernel": None, "landmarks": "uniform", "n_landmarks": min(500, source.n_rows)}
+    if value == "landmarks":
+        kernel = as_kernel(estimator.kernel, estimator.gamma, **check_kernel_params(estimator.kernel_params))
+        landmarks, n_landmarks = check_landmarks(estimator.landmarks, estimator.n_landmarks, source)
+        return {"recipe": recipes.Landmarks(), "kernel": kernel, "landmarks": landmarks, "n_landmarks": n_landmarks}
+    names = ("landmarks", "identity", *MAPS)
+    if value not in MAPS:
+        raise InvalidInputError(
+            f"map={value!r} is not known; there are {', '.join(names)}.{did_you_mean(value, names)}"
+        )
+    cls = MAPS[value]
+    own = set(cls._get_param_names())
+    if "n_landmarks" in given and "n_landmarks" not in own:  # random features: as many as there would be landmarks
+        given["n_components"] = given.pop("n_landmarks")
+    for name in given:
+        if name not in own:
+            raise InvalidInputError(f"map={value!r} has no {name}: leave it out.")
+    return _of_transformer(cls(**given), {}, source)
+
+
+def _of_transformer(map_: MapTransformer, given: dict[str, Any], source: Source) -> dict[str, Any]:
+    for name in given:
+        raise InvalidInputError(f"map= is a map with a {name} of its own: give {name}= to the map, not here too.")
+    if map_.__sklearn_is_fitted__():
+        fitted = map_._reader.map_
+        if fitted.n_features != source.n_features:
+            raise InvalidInputError(
+                f"map= was fitted to {fitted.n_features} features, and the data have {source.n_features}."
+            )
+        return {"recipe": recipes.Fixed(fitted), "kernel": None, "landmarks": "uniform", "n_landmarks": 1}
+    landmarks, n_landmarks = map_.size(source)
+    return {
+        "recipe": map_.recipe(),
+        "kernel": map_.checked_kernel(),
+        "landmarks": landmarks,
+        "n_landmarks": n_landmarks,
+    }
+
+
+def _differs(estimator: Any, name: str, default: Any) -> bool:
+    value = getattr(estimator, name)
+    return not (value is default or (isinstance(value, str) and value == default))

@@ -1,0 +1,237 @@
+"""Making the map of a run: width, landmarks, and sums over all rows where the map wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks.scratch import Scratch
+from ..blocks.sources import ArraySource, Source, ZarrSource
+from ..kernels import Kernel
+from ..maps.base import Map
+from ..maps.landmarks import choose_landmarks
+from ..maps.nearest import NearestLandmarks, nearest_rows
+from ..maps.recipes import Coded, Making, Stream
+from ..maps.spectral import SpectralMap, code_sums
+from ..plan import Plan, block_edges
+from ..rules.sums import ExactSum
+from .data import Consume, run_blocks
+from .engine import Engine
+from .graph import Graph
+from .tasks import clean_rows, task
+
+if TYPE_CHECKING:
+    from .setup import Problem
+
+__all__ = ["k_means_bytes", "k_means_landmarks", "make_map"]
+
+Floats = NDArray[Any]
+
+_WIDTH_ROWS = 2000
+_LLOYD_STEPS = 5  # of the landmarks' k-means: they need to be spread well, not to be the best there are
+_SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
+
+
+def make_map(
+    problem: Problem, engine: Engine, plan: Plan, source: Source, sample: Floats, n_clusters: int, scratch: Scratch
+) -> tuple[Map, Map, Source]:
+    """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them."""
+    kernel = None if problem.kernel is None else problem.kernel.resolve(sample[:_WIDTH_ROWS])
+    landmarks = _landmarks(problem, engine, sample, kernel)
+    size = len(landmarks) if problem.recipe.uses_landmarks else problem.n_landmarks
+    making = Making(sample, landmarks, size, kernel, problem.dtype, problem.key, problem.n_rows, n_clusters)
+    made = problem.recipe.begin(making)
+    if isinstance(made, Coded):
+        return _coded_map(problem, engine, plan, source, made, scratch)
+    for _ in range(problem.recipe.n_streams):
+        made = _stream(problem, engine, plan, source, cast(Stream, made))
+    map_ = cast(Map, made)
+    map_.settle()
+    return map_, map_, source
+
+
+# --- landmarks ---------------------------------------------------------------------------------------------------
+
+
+def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel | None) -> Floats:
+    if not problem.recipe.uses_landmarks:
+        return sample[:0]
+    if not isinstance(problem.landmarks, str):
+        return problem.landmarks
+    m = min(problem.n_landmarks, len(sample))
+    if problem.landmarks == "kmeans":
+        return k_means_landmarks(sample, m, engine)
+    return choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
+
+
+def k_means_bytes(rows: int, n_landmarks: int, n_features: int) -> int:
+    """Return the memory of `k_means_landmarks` beside the sample, for four threads."""
+    centres = 24 * n_landmarks * n_features
+    slices = 4 * 8 * _SLICE_ROWS * (n_features + n_landmarks)
+    return centres + slices + 4 * 8 * rows * _SLICE_COLUMNS + 40 * rows + 2 * 3 * n_landmarks * n_features * 8
+
+
+def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine) -> Floats:
+    """Return centres of a short k-means of the sample, from its first distinct rows, on the threads of this process.
+
+    Slices of the sample are cut at fixed places, so the centres do not depend on the threads.
+    """
+    first = np.unique(sample[: 3 * n_landmarks], axis=0, return_index=True)[1]
+    if len(first) < n_landmarks < len(sample):
+        first = np.unique(sample, axis=0, return_index=True)[1]
+    origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
+    centres = sample[np.sort(first)[:n_landmarks]] - origin
+    here = Engine(None, engine.threads, engine.progress)
+    here.progress.begin("landmarks", _LLOYD_STEPS * len(sample))
+    for _ in range(_LLOYD_STEPS):
+        graph = Graph()
+        shared = graph.value((sample, origin, centres.astype(np.float32)))
+        keys = [graph.call(nearest_slice, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
+        labels = np.concatenate(here.run(graph, keys, "nearest_slice", _SLICE_ROWS))
+        graph = Graph()
+        shared = graph.value((sample, origin, labels, centres))
+        keys = [graph.call(mean_columns, shared, a) for a in range(0, sample.shape[1], _SLICE_COLUMNS)]
+        centres = np.concatenate(here.run(graph, keys), axis=1)
+    here.progress.end()
+    return centres + origin
+
+
+@task
+def nearest_slice(shared: Any, first: int) -> NDArray[np.intp]:
+    """Return the nearest centres of some rows of the sample."""
+    sample, origin, centres = shared
+    return nearest_rows((sample[first : first + _SLICE_ROWS] - origin).astype(np.float32), centres)
+
+
+@task
+def mean_columns(shared: Any, first: int) -> Floats:
+    """Return the means of clusters in some columns; a cluster without rows stays."""
+    from scipy.sparse import csr_array
+
+    sample, origin, labels, centres = shared
+    columns = slice(first, first + _SLICE_COLUMNS)
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(len(centres), len(labels)))
+    counts = np.asarray(members.sum(axis=1)).reshape(-1, 1)
+    sums = members @ (sample[:, columns] - origin[columns])
+    return np.where(counts > 0, sums / np.maximum(counts, 1), centres[:, columns])
+
+
+# --- sums over all rows ------------------------------------------------------------------------------------------
+
+
+def _pass(
+    problem: Problem, engine: Engine, plan: Plan, source: Source, title: str, work: Any, combine: Any, watch: str
+) -> Any:
+    """Run ``work(graph)`` on the blocks of the mapping stage and combine what comes of them."""
+    layout = plan.layout("mapping")
+    engine = engine.with_threads(layout.threads)
+    edges = block_edges(source.n_rows, layout.block_rows)
+    engine.progress.begin(title, source.n_rows)
+    (total,) = run_blocks(engine, source, edges, work, combine, watch, layout.block_rows)
+    engine.progress.end()
+    return total
+
+
+def _stream(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: Stream) -> Any:
+    def work(graph: Graph) -> Consume:
+        shared = graph.value((stream, problem.tile_rows, problem.nan, problem.dtype))
+        return lambda start, rows: graph.call(map_block, rows, start, shared)
+
+    totals = _pass(problem, engine, plan, source, stream.title, work, add_sums, "map_block")
+    return stream.finish([total.value for total in totals])
+
+
+@task
+def map_block(rows: Floats, start: int, shared: Any) -> list[ExactSum]:
+    """Return what the tiles of a block add to a map in the making."""
+    stream, tile_rows, nan, dtype = shared
+    totals: list[ExactSum] | None = None
+    for first in range(0, len(rows), tile_rows):
+        tile, bad = clean_rows(rows[first : first + tile_rows], start + first, nan, dtype)
+        parts = stream.sums(tile if bad is None else tile[~bad])
+        totals = totals or [ExactSum.zeros(part.shape) for part in parts]
+        totals = [total + part for total, part in zip(totals, parts, strict=True)]
+    return totals or []
+
+
+def add_sums(parts: list[list[ExactSum]]) -> list[ExactSum]:
+    """Add up what blocks gave, in order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = [a + b for a, b in zip(total, part, strict=True)]
+    return total
+
+
+# --- codes -------------------------------------------------------------------------------------------------------
+
+
+def _coded_map(
+    problem: Problem, engine: Engine, plan: Plan, source: Source, made: Coded, scratch: Scratch
+) -> tuple[Map, Map, Source]:
+    """Turn rows into codes once; leave these in memory or scratch, where all later passes read them.
+
+    Workers of a cluster without a scratch folder in common find no place for them: rows are then read again.
+    """
+    nearest = made.nearest
+    nearest.settle()
+    columns, layout = 2 * nearest.n_neighbors, plan.layout("mapping")
+    target: Any = None
+    if not problem.keep_codes:
+        pass  # a map on its own: nobody reads them again
+    elif plan.keep == "codes" and engine.local:
+        target = np.empty((source.n_rows, columns), dtype=np.float32)
+    elif engine.local or problem.scratch is not None:
+        import zarr
+
+        target = zarr.create_array(
+            scratch.file("codes.zarr"),
+            shape=(source.n_rows, columns),
+            chunks=(min(layout.block_rows, source.n_rows), columns),
+            dtype=np.float32,
+            fill_value=np.nan,
+            compressors=None,
+            config={"write_empty_chunks": True},
+        )
+
+    def work(graph: Graph) -> Consume:
+        shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
+        return lambda start, rows: graph.call(encode_block, rows, start, shared)
+
+    products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
+    map_: SpectralMap = made.finish(products, sums)
+    map_.settle()
+    if target is None:
+        return map_, map_, source
+    codes = ArraySource(target) if isinstance(target, np.ndarray) else ZarrSource(target)
+    return map_.codes, map_, codes
+
+
+@task
+def encode_block(rows: Floats, start: int, shared: Any) -> tuple[Any, Any]:
+    """Turn a block of rows into codes, put them in their place, and return the sums of their products."""
+    nearest, tile_rows, nan, target = shared
+    codes = encode_rows(rows, start, nearest, tile_rows, nan)
+    if target is not None:
+        target[start : start + len(codes)] = codes
+    return code_sums(codes, nearest.n_landmarks, nearest.bits)
+
+
+def encode_rows(rows: Floats, start: int, nearest: NearestLandmarks, tile_rows: int, nan: str) -> NDArray[np.float32]:
+    """Return the codes of a block, tile by tile; NaN for dropped rows."""
+    codes = np.empty((len(rows), 2 * nearest.n_neighbors), dtype=np.float32)
+    for first in range(0, len(rows), tile_rows):
+        tile, bad = clean_rows(rows[first : first + tile_rows], start + first, nan, nearest.dtype)
+        nearest.encode(tile, codes[first : first + tile_rows])
+        if bad is not None:
+            codes[first : first + tile_rows][bad] = np.nan
+    return codes
+
+
+def add_products(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Add up integer sums; their order does not matter."""
+    products, sums = parts[0]
+    for more_products, more_sums in parts[1:]:
+        products, sums = products + more_products, sums + more_sums
+    return products, sums
