@@ -1,0 +1,78 @@
+"""Quality of the maps on real data: NMI with the true classes, mean of five seeds.
+
+``python -m pytest tests/test_maps_quality.py -m "slow or not slow" -s`` prints every figure (docs/maps.md has them).
+"""
+
+import time
+
+import numpy as np
+import pytest
+from data_sets import load
+from sklearn.metrics import normalized_mutual_info_score
+
+import daskkcl
+
+SEEDS = range(5)
+
+
+def mean_nmi(title, X, y, algo, **parameters):
+    """Fit with five seeds, print the figures, return the mean."""
+    scores, began = [], time.perf_counter()
+    for seed in SEEDS:
+        labels = daskkcl.fit(X, algo, len(np.unique(y)), random_state=seed, progress=False, **parameters).labels_
+        scores.append(normalized_mutual_info_score(y, labels))
+    seconds = (time.perf_counter() - began) / len(SEEDS)
+    each = " ".join(f"{score:.3f}" for score in scores)
+    print(f"\n{title}: mean {np.mean(scores):.3f}, worst {min(scores):.3f} ({each}), {seconds:.1f} s a fit")
+    return np.mean(scores)
+
+
+def digits():
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    return X.astype(np.float32), y
+
+
+# --- the sparse landmark spectral map -----------------------------------------------------------------------------
+
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name, n_landmarks, least",
+    [
+        ("pendigits", 1000, 0.85),
+        ("usps", 1000, 0.79),
+        pytest.param("mnist", 1000, 0.74, marks=slow),
+        pytest.param("fashion_mnist", 1000, 0.58, marks=slow),
+        pytest.param("mnist", 4000, 0.78, marks=[slow, pytest.mark.timeout(1200)]),
+    ],
+)
+def test_spectral(name, n_landmarks, least):
+    X, y = load(name)
+    assert mean_nmi(f"spectral, {n_landmarks} landmarks, {name}", X, y, "spectral", n_landmarks=n_landmarks) >= least
+
+
+# --- APNC -----------------------------------------------------------------------------------------------------------
+
+
+def test_apnc_on_digits():
+    """The Gaussian kernel of width 2 s^2, s^2 the mean squared distance of two rows: the default, factor 1."""
+    X, y = digits()
+    assert mean_nmi("apnc, Gaussian, 300 landmarks, digits", X, y, "apnc", n_landmarks=300) >= 0.70
+
+
+def test_apnc_with_the_neural_kernel_on_usps():
+    """tanh(0.0045 x.y + 0.11) of pixels in [-1, 1]: indefinite, so negative eigenvalues have to go."""
+    X, y = load("usps")
+    neural = {"kernel": "sigmoid", "gamma": 0.0045, "coef0": 0.11, "n_landmarks": 300}
+    assert mean_nmi("apnc, neural kernel, 300 landmarks, usps", 2 * X - 1, y, "apnc", **neural) >= 0.50
+
+
+@slow
+def test_apnc_with_the_polynomial_kernel_on_mnist():
+    """(x.y + 1)^5 of pixels in [0, 1]."""
+    X, y = load("mnist")
+    polynomial = {"kernel": "polynomial", "gamma": 1.0, "degree": 5, "coef0": 1.0, "n_landmarks": 100}
+    assert mean_nmi("apnc, polynomial of degree 5, 100 landmarks, mnist", X, y, "apnc", **polynomial) >= 0.21
