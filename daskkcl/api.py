@@ -29,15 +29,21 @@ def algorithms() -> dict[str, type[KernelClusterer]]:
     return dict(ALGORITHMS)
 
 
+class _Default(str):
+    """A default that can be told from the same word given by the user: maps have their own."""
+
+    __slots__ = ()
+
+
 def fit(
     data: Any,
     algo: str = "okfcm",
     n_clusters: int | str = "auto",
     *,
-    kernel: Any = "rbf",
+    kernel: Any = _Default("rbf"),  # noqa: B008
     gamma: Any = "auto",
     map: Any = None,
-    landmarks: Any = "uniform",
+    landmarks: Any = _Default("uniform"),  # noqa: B008
     n_landmarks: int | None = None,
     memory_limit: str | int | None = None,
     dtype: Any = None,
@@ -70,8 +76,9 @@ def fit(
     kernel, gamma
         A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
         ``coef0`` and ``levels`` go to the kernel.
-    map : {"landmarks", "identity"}, optional
-        Kernel values with landmarks (default), or input space.
+    map : str or a map of `daskkcl.maps`, optional
+        What rows are turned into: kernel values with ``"landmarks"`` by default, ``"identity"`` for input space,
+        ``"spectral"`` for clusters of any shape; the others are listed in `daskkcl.maps`.
     landmarks, n_landmarks
         ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
     memory_limit : str or int, optional
@@ -131,10 +138,10 @@ def fit(
     }
     common = {
         "n_clusters": n_clusters,
-        "kernel": kernel,
+        "kernel": None if isinstance(kernel, _Default) else kernel,
         "gamma": gamma,
         "map": map,
-        "landmarks": landmarks,
+        "landmarks": None if isinstance(landmarks, _Default) else landmarks,
         "n_landmarks": n_landmarks,
         "init": init,
         "memory_limit": memory_limit,

@@ -62,6 +62,10 @@ class Scratch:
         """Remove the folder now, whoever holds it: after an error its traceback does."""
         self._finalizer()
 
+    def remove(self, name: str) -> None:
+        """Remove a file or folder in it, if it is there."""
+        shutil.rmtree(self.file(name), ignore_errors=True)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process knows the folder and does not own it.
         return _borrowed, (self.path,)

@@ -56,11 +56,11 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
     n_clusters: int | str = field(default=8, kw_only=False)
-    kernel: Any = "rbf"
+    kernel: Any = None
     gamma: Any = "auto"
     kernel_params: dict[str, Any] | None = None
     map: Any = None
-    landmarks: Any = "uniform"
+    landmarks: Any = None
     n_landmarks: int | None = None
     init: Any = None
     memory_limit: str | int | None = None
@@ -123,6 +123,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             try:
                 fitted = self._run(setup, settings, self._checkpoint(checkpoint, storage_options, setup))
                 self._finish(setup, fitted)
+                setup.scratch.remove("codes.zarr")  # labels may stay, for lazy data; nobody reads codes any more
             except BaseException as error:
                 setup.scratch.close()
                 if isinstance(error, BadRowError):

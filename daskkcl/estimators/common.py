@@ -10,19 +10,22 @@ __all__ = ["documented"]
 COMMON_PARAMETERS = """\
 n_clusters : int or "auto", default 8
     The number of clusters; ``"auto"`` takes it from the eigengap of a sample.
-kernel : str, Kernel or callable, default "rbf"
-    A name from `daskkcl.kernels`, a kernel, or a function of two tables that returns their kernel matrix.
+kernel : str, Kernel or callable, optional
+    A name from `daskkcl.kernels`, a kernel, or a function of two tables that returns their kernel matrix. ``"rbf"``
+    by default; the spectral map takes plain distances, TensorSketch the polynomial kernel.
 gamma : float or {"auto", "scale", "median"}, default "auto"
     Width of the kernel; ``"auto"`` is ``1 / (2 mean squared distance)`` over a sample.
 kernel_params : dict, optional
     Further parameters of a named kernel, such as ``{"degree": 5}``.
-map : {"landmarks", "identity"}, optional
-    What rows are turned into; kernel values with the landmarks by default, ``"identity"`` for input space, which
-    takes no kernel, width or landmarks.
-landmarks : {"uniform", "kmeans", "leverage"} or array, default "uniform"
-    How landmarks are drawn, or their rows.
+map : str or a map of `daskkcl.maps`, optional
+    What rows are turned into: kernel values with ``"landmarks"`` by default; ``"identity"`` for input space, which
+    takes no kernel, width or landmarks; ``"nystroem"``, ``"apnc"``, ``"rff"``, ``"svrff"``, ``"randpoly"``,
+    ``"nyncut"``, ``"spectral"``; or a map with parameters of its own, fitted or not.
+landmarks : {"uniform", "kmeans", "leverage"} or array, optional
+    How landmarks are drawn, or their rows: ``"uniform"`` by default, ``"kmeans"`` for the spectral map.
 n_landmarks : int, optional
-    500 by default, fewer if there are fewer rows."""
+    500 by default (spectral map: 1,000), fewer if there are fewer rows; of maps without landmarks, the number of
+    random features."""
 
 COMMON_PARAMETERS_AFTER = """\
 memory_limit : str or int, optional

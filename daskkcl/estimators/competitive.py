@@ -34,7 +34,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     subsets = problem.stage(
         "subsets", **{"quantum": subset_rows, "lookahead": 2, "unit_rows": 1, "unit_bytes": 0, **subset_costs}
     )
-    if isinstance(problem.source, ArraySource):
+    if isinstance(problem.source, ArraySource) and not problem.recipe.code_bytes:  # codes may have to go to scratch
         return [subsets], 0
     bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)
     shuffling = problem.stage("shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket)

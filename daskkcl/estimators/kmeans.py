@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import ConvergenceWarning, InvalidInputError
+from ..maps.recipes import Fixed
 from ..plan import Stage
 from ..rules.crisp import Nearest, NearestL1
 from ..schedules.checkpoint import Checkpoint
@@ -208,9 +209,10 @@ class SpectralKMeans(ApproxKernelKMeans):
     default_map: ClassVar[str] = "spectral"
 
     def _settings(self, problem: Problem) -> _Settings:
-        if problem.recipe.name not in ("spectral", "fixed"):
+        name = problem.recipe.map_.name if isinstance(problem.recipe, Fixed) else problem.recipe.name
+        if name != "spectral":
             raise InvalidInputError(
-                f"spectral is k-means on the spectral map, and map={problem.recipe.name!r} is another: use "
-                f"algo='akkmeans', map={problem.recipe.name!r}, or a daskkcl.maps.SparseSpectral."
+                f"spectral is k-means on the spectral map, and map={name!r} is another: use algo='akkmeans' with it, "
+                "or a daskkcl.maps.SparseSpectral here."
             )
         return super()._settings(problem)

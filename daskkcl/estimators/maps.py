@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, Laplacian, Polynomial, Rbf, as_kernel
 from ..maps import recipes
 from ..progress import Progress
 from ..random import as_key
@@ -103,6 +103,16 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def checked_kernel(self) -> Kernel | None:
         """Return the kernel, its width perhaps still open."""
         return as_kernel(self.kernel, self.gamma, **check_kernel_params(self.kernel_params))
+
+    def _only(self, *kinds: type[Kernel]) -> Kernel:
+        """Return the kernel if it is one of these kinds, else say which there are."""
+        kernel = MapTransformer.checked_kernel(self)
+        if isinstance(kernel, kinds):
+            return kernel
+        names = " and ".join(repr(kind.name) for kind in kinds)
+        raise InvalidInputError(
+            f"{type(self).__name__} is there for the kernels {names}, not for {kernel!r}; map='nystroem' takes any."
+        )
 
     def size(self, source: Source) -> tuple[Any, int]:
         """Return the landmarks (a way to draw them, or rows) and their number, or the number of features."""
@@ -316,6 +326,10 @@ class RandomFourier(MapTransformer):
         """Return what the map will be, parameters checked."""
         return recipes.Fourier()
 
+    def checked_kernel(self) -> Kernel | None:
+        """Return the kernel, which must have a spectral density known here."""
+        return self._only(Rbf, Laplacian)
+
 
 @_documented
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -351,6 +365,10 @@ class SVRandomFourier(MapTransformer):
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
         return recipes.SingularFourier(_number("n_vectors", self.n_vectors))
+
+    def checked_kernel(self) -> Kernel | None:
+        """Return the kernel, which must have a spectral density known here."""
+        return self._only(Rbf, Laplacian)
 
 
 @_documented
@@ -389,6 +407,13 @@ class TensorSketch(MapTransformer):
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
         return recipes.Sketch()
+
+    def checked_kernel(self) -> Kernel | None:
+        """Return the kernel, which must be a polynomial with a constant that has a root."""
+        kernel = self._only(Polynomial)
+        if kernel.coef0 < 0:  # type: ignore[attr-defined]
+            raise InvalidInputError(f"TensorSketch needs a polynomial kernel with coef0 >= 0, not {kernel!r}.")
+        return kernel
 
 
 @_documented
@@ -448,7 +473,8 @@ class SparseSpectral(_LandmarkTransformer):
     n_neighbors : int, default 3
         Landmarks that describe a row.
     n_components : int, optional
-        Coordinates; five more than the number of clusters by default (20 on its own).
+        Coordinates. By default up to five more than there are clusters (15 on its own): fewer where the eigenvalues
+        make a clear step, because what comes behind it cuts through clusters.
     diffusion : float, default 2.0
         Steps of the walk: directions that do not last count less with more of them. 0 weighs all alike.
     search : {"auto", "exact", "approximate"}, default "auto"
@@ -483,10 +509,14 @@ class SparseSpectral(_LandmarkTransformer):
 
     def checked_kernel(self) -> Kernel | None:
         """Return the kernel whose distances are meant, None for plain ones."""
-        if self.kernel is None:
-            check_kernel_params(self.kernel_params)
-            return None
-        return super().checked_kernel()
+        if self.kernel is not None:
+            return super().checked_kernel()
+        for name, value, default in (("gamma", self.gamma, "auto"), ("kernel_params", self.kernel_params, None)):
+            if not (value is default or (isinstance(value, str) and value == default)):
+                raise InvalidInputError(
+                    f"The spectral map takes plain distances, which have no {name}: leave it out, or give kernel= too."
+                )
+        return None
 
     def size(self, source: Source) -> tuple[Any, int]:
         """Return the landmarks (a way to draw them, or rows) and their number."""

@@ -17,7 +17,7 @@ from .validation import block_dtype, check_choice, check_kernel_params, check_la
 __all__ = ["make_problem"]
 
 # What estimators say of their map, and what they say when they say nothing.
-_OF_MAPS = {"kernel": "rbf", "gamma": "auto", "kernel_params": None, "landmarks": "uniform", "n_landmarks": None}
+_OF_MAPS = {"kernel": None, "gamma": "auto", "kernel_params": None, "landmarks": None, "n_landmarks": None}
 
 
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
@@ -50,8 +50,10 @@ def _map(estimator: Any, source: Source) -> dict[str, Any]:
         recipe: recipes.Recipe = recipes.Identity()
         return {"recipe": recipe, "kernel": None, "landmarks": "uniform", "n_landmarks": min(500, source.n_rows)}
     if value == "landmarks":
-        kernel = as_kernel(estimator.kernel, estimator.gamma, **check_kernel_params(estimator.kernel_params))
-        landmarks, n_landmarks = check_landmarks(estimator.landmarks, estimator.n_landmarks, source)
+        name = "rbf" if estimator.kernel is None else estimator.kernel
+        kernel = as_kernel(name, estimator.gamma, **check_kernel_params(estimator.kernel_params))
+        how = "uniform" if estimator.landmarks is None else estimator.landmarks
+        landmarks, n_landmarks = check_landmarks(how, estimator.n_landmarks, source)
         return {"recipe": recipes.Landmarks(), "kernel": kernel, "landmarks": landmarks, "n_landmarks": n_landmarks}
     names = ("landmarks", "identity", *MAPS)
     if value not in MAPS:

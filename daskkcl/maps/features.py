@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError
 from ..kernels import Kernel, Laplacian, Polynomial, Rbf
 from .explicit import ExplicitMap, squared_lengths
 
@@ -84,11 +83,7 @@ def draw_frequencies(kernel: Kernel, n_features: int, n: int, rng: np.random.Gen
     """
     if isinstance(kernel, Laplacian):
         return float(kernel.gamma) * rng.standard_cauchy((n_features, n))
-    if not isinstance(kernel, Rbf):
-        raise InvalidInputError(
-            f"random Fourier features are there for the kernels 'rbf' and 'laplacian', not for {kernel!r}; "
-            "map='nystroem' takes any kernel."
-        )
+    assert isinstance(kernel, Rbf)
     groups = []
     for first in range(0, n, n_features):
         Q, _ = np.linalg.qr(rng.normal(size=(n_features, n_features)))
@@ -173,10 +168,6 @@ def draw_sketch(
     kernel: Kernel, n_features: int, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], Floats]:
     """Draw buckets and signs (degree, d + 1) of count sketches for a polynomial kernel."""
-    if not isinstance(kernel, Polynomial) or kernel.coef0 < 0:
-        raise InvalidInputError(
-            f"TensorSketch features are there for the kernel 'polynomial' with coef0 >= 0, not for {kernel!r}; "
-            "map='nystroem' takes any kernel."
-        )
+    assert isinstance(kernel, Polynomial)
     shape = (kernel.degree, n_features + 1)
     return rng.integers(0, size, shape), rng.choice([-1.0, 1.0], shape)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from ..kernels import Kernel
 
-__all__ = ["Cells", "NearestLandmarks", "code_bits", "make_cells", "nearest_rows"]
+__all__ = ["MANY", "Cells", "NearestLandmarks", "code_bits", "make_cells", "nearest_rows"]
 
 Floats = NDArray[Any]
 
+MANY = 2048  # landmarks beyond which they are searched in two levels
 _STRIP_ROWS = 256
 _CELL_ROWS = 64  # landmarks of a cell, about: the coarse search and the fine one then cost alike
 _CELLS_SEARCHED = 8  # landmarks of so many cells are looked at for each row

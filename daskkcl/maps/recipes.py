@@ -19,7 +19,7 @@ from .base import Map
 from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap, draw_frequencies, draw_sketch
 from .landmarks import LandmarkMap, positive_spectrum
-from .nearest import NearestLandmarks, code_bits, make_cells
+from .nearest import MANY, NearestLandmarks, code_bits, make_cells
 from .spectral import CodeMap, SpectralMap, spectral_table
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
 Floats = NDArray[Any]
 
 _CHECKED_ROWS = 2000  # of the sample, for the width and against degenerate kernels
-_MANY = 2048  # landmarks from which the nearest are searched in two levels
 
 
 @dataclass(frozen=True)
@@ -442,7 +441,7 @@ class Spectral(Recipe):
         return m * s.features * (8 + 2 * s.itemsize) + 6 * 12 * pairs + dense + cells
 
     def _by_cells(self, m: int) -> bool:
-        return self.search == "approximate" or (self.search == "auto" and m > _MANY)
+        return self.search == "approximate" or (self.search == "auto" and m > MANY)
 
     def begin(self, making: Making) -> Coded:
         m = len(making.landmarks)
@@ -452,8 +451,9 @@ class Spectral(Recipe):
         cells = make_cells(making.landmarks, origin, p) if by_cells else None
         bits = code_bits(making.n_rows)
         nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, making.kernel, cells)
-        size = min(self.n_components or making.n_clusters + 5, m)
-        return Coded(nearest, size, self.diffusion, making.key.child("spectral"))
+        few = self.n_components or making.n_clusters
+        most = self.n_components or making.n_clusters + 5
+        return Coded(nearest, min(few, m), min(most, m), self.diffusion, making.key.child("spectral"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -461,12 +461,13 @@ class Coded:
     """A spectral map in the making: rows are turned into codes once, and sums are taken of the codes."""
 
     nearest: NearestLandmarks
-    n_components: int
+    fewest: int
+    most: int
     diffusion: float
     key: Key
 
     def finish(self, products: Any, sums: NDArray[np.int64]) -> SpectralMap:
         """Make the map of the exact sums over all rows."""
         bits, rng = self.nearest.bits, self.key.generator()
-        table, _ = spectral_table(products, sums, bits, self.n_components, self.diffusion, rng)
+        table, _ = spectral_table(products, sums, bits, self.fewest, self.most, self.diffusion, rng)
         return SpectralMap(self.nearest, CodeMap(table, self.nearest.n_neighbors, self.nearest.dtype))

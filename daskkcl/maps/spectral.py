@@ -17,6 +17,7 @@ __all__ = ["CodeMap", "SpectralMap", "code_sums", "spectral_table"]
 Floats = NDArray[Any]
 
 _DENSE = 2000  # landmarks up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration
+_CLEAR = 2.0  # a step of the eigenvalues that decides how many of them to take
 _NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
 
 
@@ -118,13 +119,20 @@ def code_sums(codes: NDArray[np.float32], n_landmarks: int, bits: int) -> tuple[
 
 
 def spectral_table(
-    products: Any, sums: NDArray[np.int64], bits: int, n_components: int, diffusion: float, rng: np.random.Generator
+    products: Any,
+    sums: NDArray[np.int64],
+    bits: int,
+    fewest: int,
+    most: int,
+    diffusion: float,
+    rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Return the table of coordinates (landmarks, r) and the eigenvalues.
 
     With Z scaled by ``D^-1/2``, D its column sums, the eigenpairs (w, B) of ``Z^T Z`` give the rows of the left
     singular vectors as ``z D^-1/2 B w^-1/2``. They are weighted by ``w^t``: t steps of the walk from rows to landmarks
-    and back, in which directions that do not last count less.
+    and back, in which directions that do not last count less. Of `fewest` to `most` of them, those up to a clear step
+    of the eigenvalues are taken: behind it come the slow modes within clusters, which cut long ones in pieces.
     """
     import scipy.linalg
     import scipy.sparse.linalg
@@ -135,7 +143,7 @@ def spectral_table(
     scale = np.where(degrees > 0, 1 / np.sqrt(np.maximum(degrees, 1e-300)), 0.0)
     side = diags_array(scale)
     walk = side @ (products.astype(np.float64) / 4.0**bits) @ side
-    r = min(n_components, m)
+    r = min(most + 1, m)
     if m <= _DENSE or r >= m // 4:
         values, vectors = scipy.linalg.eigh(walk.toarray(), subset_by_index=[m - r, m - 1], check_finite=False)
     else:
@@ -146,6 +154,15 @@ def spectral_table(
         order = np.argsort(values, kind="stable")
         values, vectors = values[order], vectors[:, order]
     values, vectors = values[::-1], vectors[:, ::-1]
-    keep = values > _NOTHING * values[0]
-    values, vectors = values[keep], vectors[:, keep]
+    keep = min(int((values > _NOTHING * values[0]).sum()), _clear_step(values, fewest, most))
+    values, vectors = values[:keep], vectors[:, :keep]
     return scale[:, None] * vectors * values ** (diffusion - 0.5), values
+
+
+def _clear_step(values: Floats, fewest: int, most: int) -> int:
+    """Return the number of eigenvalues before the largest step of ``1 - w`` from one to the next, if it is clear."""
+    left = np.maximum(1 - values, 1e-6)  # a step among values that are one to rounding is none
+    steps = left[fewest : most + 1] / left[fewest - 1 : most][: len(left[fewest : most + 1])]
+    if len(steps) == 0 or steps.max() < _CLEAR:
+        return most
+    return fewest + int(steps.argmax())

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ..blocks.sources import local_path
 from ..errors import CheckpointError, InvalidInputError, StorageError
 from ..kernels import Kernel
+from ..maps.stored import store_map
 
 __all__ = ["Checkpoint", "describe", "digest", "saved_seed"]
 
 _FORMAT = 1
+_NOT_THE_RUN = {"progress", "scratch", "memory_limit", "missing"}
 _MARK = "daskkcl_checkpoint"
 
 
@@ -148,6 +150,11 @@ def describe(value: Any) -> Any:
     if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "__array__"):
         array = np.asarray(value)
         return f"{array.dtype} {array.shape} {digest({'': array})}"
+    if hasattr(value, "get_params"):  # a map
+        state = value._reader.map_ if value.__sklearn_is_fitted__() else None
+        learnt = None if state is None else digest(store_map(state)[1])
+        own = {name: describe(item) for name, item in value.get_params(deep=False).items() if name not in _NOT_THE_RUN}
+        return {"map": value.name, **own, "fitted": learnt}
     if callable(value):
         owner = value if hasattr(value, "__qualname__") else type(value)
         return f"{owner.__module__}.{owner.__qualname__}"

@@ -12,10 +12,11 @@ from ..blocks.sources import ArraySource, Source, ZarrSource
 from ..kernels import Kernel
 from ..maps.base import Map
 from ..maps.landmarks import choose_landmarks
-from ..maps.nearest import NearestLandmarks, nearest_rows
+from ..maps.nearest import MANY, NearestLandmarks, make_cells
 from ..maps.recipes import Coded, Making, Stream
 from ..maps.spectral import SpectralMap, code_sums
 from ..plan import Plan, block_edges
+from ..random import Key
 from ..rules.sums import ExactSum
 from .data import Consume, run_blocks
 from .engine import Engine
@@ -31,6 +32,7 @@ Floats = NDArray[Any]
 
 _WIDTH_ROWS = 2000
 _LLOYD_STEPS = 5  # of the landmarks' k-means: they need to be spread well, not to be the best there are
+_SEED_ROUNDS = 8
 _SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
 
 
@@ -62,34 +64,45 @@ def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel 
         return problem.landmarks
     m = min(problem.n_landmarks, len(sample))
     if problem.landmarks == "kmeans":
-        return k_means_landmarks(sample, m, engine)
+        return k_means_landmarks(sample, m, engine, problem.key.child("landmarks"))
     return choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
 
 
 def k_means_bytes(rows: int, n_landmarks: int, n_features: int) -> int:
     """Return the memory of `k_means_landmarks` beside the sample, for four threads."""
-    centres = 24 * n_landmarks * n_features
-    slices = 4 * 8 * _SLICE_ROWS * (n_features + n_landmarks)
-    return centres + slices + 4 * 8 * rows * _SLICE_COLUMNS + 40 * rows + 2 * 3 * n_landmarks * n_features * 8
+    centres = 40 * n_landmarks * n_features
+    slices = 4 * 8 * _SLICE_ROWS * (2 * n_features + n_landmarks)
+    return centres + slices + 4 * 8 * rows * _SLICE_COLUMNS + 60 * rows
 
 
-def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine) -> Floats:
-    """Return centres of a short k-means of the sample, from its first distinct rows, on the threads of this process.
+def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key) -> Floats:
+    """Return centres of a short k-means of the sample, seeded far from one another, on the threads of this process.
 
-    Slices of the sample are cut at fixed places, so the centres do not depend on the threads.
+    Seeds come in rounds: each draws a share of them with probability proportional to the squared distance from those
+    before (Bahmani et al. 2012, doi:10.14778/2180912.2180915, without its second clustering). Slices of the sample are
+    cut at fixed places, so the centres do not depend on the threads.
     """
-    first = np.unique(sample[: 3 * n_landmarks], axis=0, return_index=True)[1]
-    if len(first) < n_landmarks < len(sample):
-        first = np.unique(sample, axis=0, return_index=True)[1]
-    origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
-    centres = sample[np.sort(first)[:n_landmarks]] - origin
     here = Engine(None, engine.threads, engine.progress)
-    here.progress.begin("landmarks", _LLOYD_STEPS * len(sample))
+    origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
+    here.progress.begin("landmarks", (_LLOYD_STEPS + 1) * len(sample))
+    seeds = np.arange(-(-n_landmarks // _SEED_ROUNDS))
+    nearest = np.full(len(sample), np.inf)
+    new = seeds
+    for number in range(1, _SEED_ROUNDS):
+        _, distances = _nearest(here, sample, origin, sample[new] - origin)
+        nearest = np.minimum(nearest, distances)
+        nearest[seeds] = 0
+        wanted = -(-n_landmarks * (number + 1) // _SEED_ROUNDS) - len(seeds)
+        chance = np.maximum(key.child("seeds", number).uniform(np.arange(len(sample))), 1e-300)
+        with np.errstate(divide="ignore"):
+            new = np.argsort(np.log(chance) / nearest, kind="stable")[::-1][:wanted]  # the largest of u^(1/weight)
+        new = new[nearest[new] > 0]  # rows that differ from all seeds
+        if len(new) == 0:
+            break
+        seeds = np.concatenate([seeds, new])
+    centres = sample[seeds[:n_landmarks]] - origin
     for _ in range(_LLOYD_STEPS):
-        graph = Graph()
-        shared = graph.value((sample, origin, centres.astype(np.float32)))
-        keys = [graph.call(nearest_slice, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
-        labels = np.concatenate(here.run(graph, keys, "nearest_slice", _SLICE_ROWS))
+        labels, _ = _nearest(here, sample, origin, centres)
         graph = Graph()
         shared = graph.value((sample, origin, labels, centres))
         keys = [graph.call(mean_columns, shared, a) for a in range(0, sample.shape[1], _SLICE_COLUMNS)]
@@ -98,11 +111,26 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine) -> Float
     return centres + origin
 
 
+def _nearest(here: Engine, sample: Floats, origin: Floats, centres: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return the nearest centre of every row of the sample and its squared distance."""
+    cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY else None
+    search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), None, cells)
+    search.settle()
+    graph = Graph()
+    shared = graph.value((sample, origin, centres.astype(np.float32), search))
+    keys = [graph.call(nearest_slice, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
+    parts = here.run(graph, keys, "nearest_slice", _SLICE_ROWS)
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
 @task
-def nearest_slice(shared: Any, first: int) -> NDArray[np.intp]:
-    """Return the nearest centres of some rows of the sample."""
-    sample, origin, centres = shared
-    return nearest_rows((sample[first : first + _SLICE_ROWS] - origin).astype(np.float32), centres)
+def nearest_slice(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return the nearest centres of some rows of the sample, and their squared distances."""
+    sample, origin, centres, search = shared
+    rows = (sample[first : first + _SLICE_ROWS] - origin).astype(np.float32)
+    own = search.encode(rows)[:, 0].astype(np.intp)
+    rows -= centres[own]
+    return own, np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
 
 @task
