@@ -24,7 +24,7 @@ map : str or a map of `daskkcl.maps`, optional
 landmarks : {"uniform", "kmeans", "leverage"} or array, optional
     How landmarks are drawn, or their rows: ``"uniform"`` by default, ``"kmeans"`` for the spectral map.
 n_landmarks : int, optional
-    500 by default (spectral map: 1,000), fewer if there are fewer rows; of maps without landmarks, the number of
+    500 by default (spectral map: up to 1,000), fewer if there are fewer rows; of maps without landmarks, the number of
     random features."""
 
 COMMON_PARAMETERS_AFTER = """\

@@ -36,6 +36,7 @@ __all__ = [
     "TensorSketch",
 ]
 
+_FEWEST_LANDMARKS, _MOST_LANDMARKS, _ROWS_PER_LANDMARK = 150, 1000, 5  # of the spectral map, unless told
 _ALONE = 15  # clusters that a map on its own is made for, where that decides its size
 
 _KERNEL = """\
@@ -469,7 +470,8 @@ class SparseSpectral(_LandmarkTransformer):
     landmarks : {"kmeans", "uniform", "leverage"} or array, default "kmeans"
         Centres of a k-means of a sample, random rows (which lose some accuracy), or given rows.
     n_landmarks : int, optional
-        1,000 by default, fewer if there are fewer rows. More landmarks follow finer shapes.
+        A fifth of the rows by default, 150 to 1,000 of them (at most half of the rows). More landmarks follow finer shapes, but each needs a few
+        rows around it: with as many landmarks as rows the graph falls apart.
     n_neighbors : int, default 3
         Landmarks that describe a row.
     n_components : int, optional
@@ -522,7 +524,10 @@ class SparseSpectral(_LandmarkTransformer):
         """Return the landmarks (a way to draw them, or rows) and their number."""
         if isinstance(self.landmarks, str) and self.landmarks == "leverage" and self.kernel is None:
             raise InvalidInputError("landmarks='leverage' needs a kernel; give kernel=, or use 'kmeans'.")
-        return check_landmarks(self.landmarks, self.n_landmarks, source, default=1000)
+        # Landmarks hang together through the rows between them: a few rows for each are needed.
+        n = source.n_rows
+        default = min(_MOST_LANDMARKS, max(n // _ROWS_PER_LANDMARK, min(_FEWEST_LANDMARKS, n // 2), 1))
+        return check_landmarks(self.landmarks, self.n_landmarks, source, default)
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
