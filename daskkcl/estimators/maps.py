@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
-
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from typing import Any, ClassVar
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError
-from ..kernels import Kernel, Laplacian, Polynomial, Rbf, as_kernel
+from ..kernels import Kernel, Laplacian, Polynomial, Rbf
 from ..maps import recipes
-from ..progress import Progress
-from ..random import as_key
-from ..schedules.data import explain_bad_row
-from ..schedules.engine import make_engine
-from ..schedules.predict import block_rows, compute_here, lazy_measurements
-from ..schedules.setup import Problem, base_stages, plan_run, prepare
-from ..schedules.tasks import BadRowError
-from ..system import parse_bytes, single_threaded
-from .inputs import open_rows
-from .validation import block_dtype, check_choice, check_integer, check_kernel_params, check_landmarks, check_real
+from .map_base import LandmarkTransformer, MapTransformer, documented_map, optional_number
+from .validation import check_choice, check_integer, check_landmarks, check_real
 
 __all__ = [
     "APNC",
@@ -37,190 +25,11 @@ __all__ = [
 ]
 
 _FEWEST_LANDMARKS, _MOST_LANDMARKS, _ROWS_PER_LANDMARK = 150, 1000, 5  # of the spectral map, unless told
-_ALONE = 15  # clusters that a map on its own is made for, where that decides its size
-
-_KERNEL = """\
-kernel : str, Kernel or callable, default "rbf"
-    A name from `daskkcl.kernels`, a kernel, or a function of two tables that returns their kernel matrix.
-gamma : float or {"auto", "scale", "median"}, default "auto"
-    Width of the kernel, from a sample unless it is a number.
-kernel_params : dict, optional
-    Further parameters of a named kernel."""
-_LANDMARKS = """\
-landmarks : {"uniform", "kmeans", "leverage"} or array, default "uniform"
-    How landmarks are drawn, or their rows.
-n_landmarks : int, optional
-    500 by default, fewer if there are fewer rows."""
-_REST = """\
-memory_limit : str or int, optional
-    The most memory the process may occupy while fitting, such as ``"512MiB"``.
-dtype : {"float32", "float64"}, optional
-    Precision of blocks; float32 unless the data are float64 and small.
-random_state : int, Generator or None
-nan : {"raise", "drop"}, default "raise"
-    What to do with rows that have a NaN or infinity; dropped ones have NaN coordinates.
-missing : {"warn", "raise", "fill"}, default "warn"
-    What to do about absent chunks of a Zarr array.
-scratch : path, optional
-    Folder for temporary files.
-progress : bool or callable, optional
-
-Attributes
-----------
-n_features_in_ : int
-plan_ : Plan
-    Blocks, threads, and the memory they take."""
 
 
-def _documented(cls: type[Any]) -> type[Any]:
-    text = textwrap.dedent("    " + (cls.__doc__ or ""))
-    for mark, fill in {"{kernel}": _KERNEL, "{landmarks}": _LANDMARKS, "{rest}": _REST}.items():
-        text = text.replace(mark, fill)
-    cls.__doc__ = text
-    return cls
-
-
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
-class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base class of maps: `fit` on any data, `transform` any data, lazily where they are lazy."""
-
-    name: ClassVar[str]
-
-    kernel: Any = "rbf"
-    gamma: Any = "auto"
-    kernel_params: dict[str, Any] | None = None
-    memory_limit: str | int | None = None
-    dtype: Any = None
-    random_state: Any = None
-    nan: str = "raise"
-    missing: str = "warn"
-    scratch: str | None = None
-    progress: Any = None
-
-    def recipe(self) -> recipes.Recipe:
-        """Return what the map will be, parameters checked."""
-        raise AttributeError(f"{type(self).__name__} has no recipe")
-
-    def checked_kernel(self) -> Kernel | None:
-        """Return the kernel, its width perhaps still open."""
-        return as_kernel(self.kernel, self.gamma, **check_kernel_params(self.kernel_params))
-
-    def _only(self, *kinds: type[Kernel]) -> Kernel:
-        """Return the kernel if it is one of these kinds, else say which there are."""
-        kernel = MapTransformer.checked_kernel(self)
-        if isinstance(kernel, kinds):
-            return kernel
-        names = " and ".join(repr(kind.name) for kind in kinds)
-        raise InvalidInputError(
-            f"{type(self).__name__} is there for the kernels {names}, not for {kernel!r}; map='nystroem' takes any."
-        )
-
-    def size(self, source: Source) -> tuple[Any, int]:
-        """Return the landmarks (a way to draw them, or rows) and their number, or the number of features."""
-        return "uniform", check_integer("n_components", self.n_components, 1)
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        client: Any = None,
-        component: str | None = None,
-        storage_options: dict[str, Any] | None = None,
-    ) -> Self:
-        """Make the map from the rows of X: from a sample, or with passes over all rows where the map needs them.
-
-        Parameters
-        ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like of shape (n_rows, n_features)
-        y : None
-            Not used, present for scikit-learn's conventions.
-        client : distributed.Client, optional
-            Where to compute; the active client by default, else threads of this process.
-        component : str, optional
-            The array inside a Zarr group.
-        storage_options : dict, optional
-            For URLs.
-        """
-        source = open_rows(self, X, component, storage_options, reset=True)
-        with single_threaded():
-            engine = make_engine(client, Progress(self.progress))
-            landmarks, n_landmarks = self.size(source)
-            check_choice("missing", self.missing, ("warn", "raise", "fill"))
-            problem = Problem(
-                source=source,
-                n_clusters=min(_ALONE, source.n_rows),
-                recipe=self.recipe(),
-                kernel=self.checked_kernel(),
-                landmarks=landmarks,
-                n_landmarks=n_landmarks,
-                dtype=block_dtype(self.dtype, source),
-                nan=check_choice("nan", self.nan, ("raise", "drop")),
-                key=as_key(self.random_state),
-                memory_limit=None if self.memory_limit is None else parse_bytes(self.memory_limit),
-                scratch=None if self.scratch is None else str(self.scratch),
-                keep_codes=False,
-            )
-            plan = plan_run(problem, engine, base_stages(problem))
-            source.check_missing(self.missing)
-            try:
-                setup = prepare(problem, engine, plan)
-            except BadRowError as error:
-                raise explain_bad_row(engine, source, plan.layout("sampling"), error) from None
-            setup.scratch.close()
-        self._reader = setup.row_reader
-        self._n_features_out = setup.row_map.n_measurements
-        self.plan_ = plan
-        return self
-
-    def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
-        """Return the coordinates of every row of X: numpy for data in memory, else a lazy dask array.
-
-        A lazy one is written block by block with its own ``to_zarr``; it never has to be in memory.
-
-        Parameters
-        ----------
-        X : as for `fit`
-        component, storage_options : as for `fit`
-        """
-        check_is_fitted(self)
-        source = open_rows(self, X, component, storage_options, reset=False)
-        source.check_missing(self.missing)
-        lazy = lazy_measurements(source, self._reader)
-        if source.lazy:
-            return lazy
-        try:
-            return compute_here(lazy)
-        except BadRowError as error:
-            engine, layout = make_engine(None, Progress(False)), block_rows(source, self._reader, 8)
-            raise explain_bad_row(engine, source, layout, error) from None
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_reader")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.nan == "drop"
-        return tags
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _LandmarkTransformer(MapTransformer):
-    landmarks: Any = "uniform"
-    n_landmarks: int | None = None
-
-    def size(self, source: Source) -> tuple[Any, int]:
-        """Return the landmarks (a way to draw them, or rows) and their number."""
-        return check_landmarks(self.landmarks, self.n_landmarks, source)
-
-
-def _number(name: str, value: int | None) -> int | None:
-    return None if value is None else check_integer(name, value, 1)
-
-
-@_documented
-@dataclass(eq=False, repr=False, kw_only=True)
-class Nystroem(_LandmarkTransformer):
+class Nystroem(LandmarkTransformer):
     """Explicit Nystroem coordinates: the kernel's feature space seen from the span of a few landmarks.
 
     Inner products of coordinates approach the kernel's as landmarks are added; with all rows as landmarks they are
@@ -252,12 +61,12 @@ class Nystroem(_LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.Nystroem(_number("rank", self.rank))
+        return recipes.Nystroem(optional_number("rank", self.rank))
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
-class APNC(_LandmarkTransformer):
+class APNC(LandmarkTransformer):
     """APNC embedding by stable distributions: l1 distances of coordinates stand for distances in feature space.
 
     Parameters
@@ -291,10 +100,10 @@ class APNC(_LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.Apnc(_number("n_components", self.n_components), check_real("share", self.share, 0, 1))
+        return recipes.Apnc(optional_number("n_components", self.n_components), check_real("share", self.share, 0, 1))
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
 class RandomFourier(MapTransformer):
     """Random Fourier features of the Gaussian (orthogonal ones) and the Laplacian kernel.
@@ -332,7 +141,7 @@ class RandomFourier(MapTransformer):
         return self._only(Rbf, Laplacian)
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
 class SVRandomFourier(MapTransformer):
     """The leading singular vectors of random Fourier features, from one pass that adds up their Gram matrix.
@@ -365,14 +174,14 @@ class SVRandomFourier(MapTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.SingularFourier(_number("n_vectors", self.n_vectors))
+        return recipes.SingularFourier(optional_number("n_vectors", self.n_vectors))
 
     def checked_kernel(self) -> Kernel | None:
         """Return the kernel, which must have a spectral density known here."""
         return self._only(Rbf, Laplacian)
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
 class TensorSketch(MapTransformer):
     """Random features of polynomial kernels, ``(gamma x.y + coef0)^degree``, by TensorSketch.
@@ -417,9 +226,9 @@ class TensorSketch(MapTransformer):
         return kernel
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
-class NystromNcut(_LandmarkTransformer):
+class NystromNcut(LandmarkTransformer):
     """Normalised cut by the Nystroem method: leading eigenvectors of the degree-normalised kernel, rows of length one.
 
     One pass adds up the degrees, a second one the Gram matrix of the normalised measurements.
@@ -450,12 +259,12 @@ class NystromNcut(_LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.Ncut(_number("n_components", self.n_components))
+        return recipes.Ncut(optional_number("n_components", self.n_components))
 
 
-@_documented
+@documented_map
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseSpectral(_LandmarkTransformer):
+class SparseSpectral(LandmarkTransformer):
     """The sparse landmark spectral map: eigenvectors of the walk from rows to their nearest landmarks and back.
 
     Every row is described by its few nearest landmarks; the eigenvectors of the graph that this makes are small, and
@@ -470,8 +279,8 @@ class SparseSpectral(_LandmarkTransformer):
     landmarks : {"kmeans", "uniform", "leverage"} or array, default "kmeans"
         Centres of a k-means of a sample, random rows (which lose some accuracy), or given rows.
     n_landmarks : int, optional
-        A fifth of the rows by default, 150 to 1,000 of them (at most half of the rows). More landmarks follow finer shapes, but each needs a few
-        rows around it: with as many landmarks as rows the graph falls apart.
+        A fifth of the rows by default, 150 to 1,000 of them (at most half of the rows). More landmarks follow finer
+        shapes, but each needs a few rows around it: with as many landmarks as rows the graph falls apart.
     n_neighbors : int, default 3
         Landmarks that describe a row.
     n_components : int, optional
@@ -533,7 +342,7 @@ class SparseSpectral(_LandmarkTransformer):
         """Return what the map will be, parameters checked."""
         return recipes.Spectral(
             n_neighbors=check_integer("n_neighbors", self.n_neighbors, 1, 64),
-            n_components=_number("n_components", self.n_components),
+            n_components=optional_number("n_components", self.n_components),
             diffusion=check_real("diffusion", self.diffusion, 0, closed=True),
             search=check_choice("search", self.search, ("auto", "exact", "approximate")),
         )
