@@ -12,15 +12,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "FCM",
+    "KFCM",
     "PAKCL",
     "ApproxKernelKMeans",
     "DaskkclError",
     "MemoryLimitError",
     "OnlineKFCM",
+    "RandomSampleKFCM",
+    "SinglePassKFCM",
     "__version__",
     "algorithms",
     "errors",
     "fit",
+    "fuzzy_validity",
     "kernels",
     "load",
 ]
@@ -30,18 +35,23 @@ _HOMES = {
     "fit": "api",
     "load": "api",
     "algorithms": "api",
+    "fuzzy_validity": "api",
     "ApproxKernelKMeans": "estimators",
-    "PAKCL": "estimators",
+    "FCM": "estimators",
+    "KFCM": "estimators",
     "OnlineKFCM": "estimators",
+    "PAKCL": "estimators",
+    "RandomSampleKFCM": "estimators",
+    "SinglePassKFCM": "estimators",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
 }
 
 if TYPE_CHECKING:
     from . import errors, kernels
-    from .api import algorithms, fit, load
+    from .api import algorithms, fit, fuzzy_validity, load
     from .errors import DaskkclError, MemoryLimitError
-    from .estimators import PAKCL, ApproxKernelKMeans, OnlineKFCM
+    from .estimators import FCM, KFCM, PAKCL, ApproxKernelKMeans, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
 
     __version__: str
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
@@ -14,7 +15,7 @@ from ..random import Key
 from ..schedules.setup import Problem
 from ..system import parse_bytes
 
-__all__ = ["check_choice", "check_integer", "check_real", "make_problem"]
+__all__ = ["check_choice", "check_integer", "check_real", "check_weights", "make_problem"]
 
 _DEFAULT_LANDMARKS = 500
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
@@ -44,6 +45,30 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
         return float(value)
     bounds = f"{'of at least' if closed else 'above'} {above:g}" + (f" and at most {most:g}" if most < math.inf else "")
     raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
+
+
+def check_weights(value: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return the weights of rows as float64, or say what is wrong with them."""
+    try:
+        weights = np.asarray(value[:] if type(value).__module__.partition(".")[0] == "zarr" else value)
+        if weights.dtype.kind not in "biuf":
+            weights = weights.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight is not an array of numbers: {error}.") from None
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight has shape {weights.shape}; pass one weight for each of the {n_rows:,} rows."
+        )
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InvalidInputError(
+            f"sample_weight of row {row:,} is {weights[row]:g}; weights are finite and not negative."
+        )
+    if not (weights > 0).any():
+        raise InvalidInputError("Every sample_weight is zero: nothing is left to cluster. Weigh some row above zero.")
+    return weights
 
 
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
@@ -95,12 +120,16 @@ _OF_LANDMARKS = {"kernel": "rbf", "gamma": "auto", "kernel_params": None, "landm
 
 
 def _map(estimator: Any) -> str:
-    if estimator.map is None or check_choice("map", estimator.map, ("landmarks", "identity")) == "landmarks":
+    name = estimator.default_map if estimator.map is None else estimator.map
+    if check_choice("map", name, ("landmarks", "identity")) == "landmarks":
         return "landmarks"
     for name, default in _OF_LANDMARKS.items():
         value = getattr(estimator, name)
         if not (value is default or (isinstance(value, str) and value == default)):
-            raise InvalidInputError(f"map='identity' is input space, without kernel or landmarks: leave out {name}=.")
+            other = " or pass map='landmarks'" if estimator.default_map == "identity" else ""
+            raise InvalidInputError(
+                f"map='identity' is input space, without kernel or landmarks: leave out {name}={other}."
+            )
     return "identity"
 
 
