@@ -237,7 +237,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 f"{n_empty} of {n_clusters} clusters have no rows: there may be fewer distinct rows than clusters, or "
                 "the kernel is too wide. Try fewer clusters or a larger gamma.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     # --- results ---------------------------------------------------------------------------------------------

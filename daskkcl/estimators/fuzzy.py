@@ -10,7 +10,7 @@ from ..errors import InvalidInputError, MemoryLimitError
 from ..plan import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
-from ..schedules.fuzzy import FuzzyResult, full_passes, start_in_sample
+from ..schedules.fuzzy import FuzzyResult, full_passes
 from ..schedules.literal import Literal, sample_literal
 from ..schedules.lloyd import open_dataset
 from ..schedules.setup import Problem, Setup
@@ -35,9 +35,9 @@ class FCM(FuzzyClusterer):
     ----------
     {common}
     init : {{"sample", "d2", "random"}} or array, default "sample"
-        ``"sample"`` starts from the best of `n_init` runs on a uniform sample of the rows; ``"d2"`` from greedy D²
-        seeds (k-means++), ``"random"`` from random rows. Or `n_clusters` row numbers, a label for every row, or an
-        (n_clusters, n_features) array of centre rows.
+        ``"sample"`` starts from the best of `n_init` runs of k-means on a uniform sample of the rows; ``"d2"`` from
+        greedy D² seeds (k-means++), ``"random"`` from random rows. Or `n_clusters` row numbers, a label for every
+        row, or an (n_clusters, n_features) array of centre rows.
     n_init : int, default 3
         Seedings tried on the sample (``init="sample"`` only).
     {fuzzy}
@@ -83,10 +83,7 @@ class FCM(FuzzyClusterer):
     def _work(self, setup: Setup, settings: Resolved, checkpoint: Checkpoint) -> tuple[FuzzyResult, Any]:
         run = self._run_settings(setup.n_clusters, settings)
         data = open_dataset(setup, "passes")
-        if settings.named and settings.init == "sample":
-            start = start_in_sample(setup, run)
-        else:
-            start = place_centres(setup, settings.init, data, settings.n_init).centres
+        start = place_centres(setup, settings.init, data, settings.n_init).centres
         return full_passes(setup, data, start, run, checkpoint), data
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
@@ -67,7 +66,7 @@ class FuzzyClusterer(KernelClusterer):
     tol: float = 1e-3
     max_iter: int = 100
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any = None,
@@ -212,7 +211,7 @@ class FuzzyClusterer(KernelClusterer):
                 "fewer clusters than n_clusters, or the fuzzifier is too large "
                 f"({self.fuzzifier_:.3g}; memberships become equal above {self.fuzzifier_bound_:.3g}).",
                 DaskkclWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     # --- results ---------------------------------------------------------------------------------------------
@@ -239,7 +238,7 @@ class FuzzyClusterer(KernelClusterer):
         """
         return self._memberships(self._open_new(X, component, storage_options))
 
-    def score(  # type: ignore[override]
+    def score(
         self,
         X: Any,
         y: Any = None,

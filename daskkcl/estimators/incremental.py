@@ -61,7 +61,7 @@ class _Incremental(FuzzyClusterer):
 
     def _passes(self, default: int, least: int) -> dict[str, Any]:
         """Return `max_passes` as a number, and whether the user gave it."""
-        value = self.max_passes  # type: ignore[attr-defined]
+        value = self.max_passes
         if isinstance(value, str):
             check_choice("max_passes", value, ("auto",))
             return {"max_passes": default, "passes_asked_for": False}

@@ -15,7 +15,7 @@ _BAND_BYTES = 8 * 2**20
 
 
 def matrix_bytes(n: int, c: int, d: int) -> int:
-    """Return what a run on the kernel matrix of n rows takes: the matrix, its bands, coefficients, memberships, rows."""
+    """Return what a run on the kernel matrix of n rows takes: matrix, bands, coefficients, memberships, rows."""
     return 8 * n * (n + 14 * c + 4 * d) + 5 * min(8 * n * n, _BAND_BYTES + 8 * n)
 
 

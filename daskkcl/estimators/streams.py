@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError
@@ -42,11 +43,18 @@ class _Stream:
     facts: dict[str, Any] = field(default_factory=dict)  # attributes that the first chunk settles
 
 
+def _streams(estimator: Any) -> bool:
+    if estimator.form == "literal":
+        raise AttributeError("partial_fit goes with form='landmark': the literal form is for data that can be reread.")
+    return True
+
+
 class StreamMixin:
     """`partial_fit` of the algorithms that meet every row once."""
 
     _stream: _Stream
 
+    @available_if(_streams)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on with the next rows of a stream.
 
@@ -86,8 +94,6 @@ class StreamMixin:
 
 
 def _new_stream(estimator: Any, source: Source) -> _Stream:
-    if estimator.form != "landmark":
-        raise InvalidInputError("partial_fit goes with form='landmark': prototypes of the literal form pile up.")
     if isinstance(estimator.chunk_size, float):
         raise InvalidInputError("A stream has no known length: give chunk_size as a number of rows, or leave it out.")
     if estimator.max_passes != 1:

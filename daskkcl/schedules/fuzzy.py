@@ -15,7 +15,7 @@ from .checkpoint import Checkpoint
 from .data import Dataset
 from .passes import sum_pass
 from .setup import Setup, draw_rows, weights_of
-from .tasks import Model
+from .tasks import Model, measure_block
 
 __all__ = [
     "FuzzyResult",
@@ -27,7 +27,6 @@ __all__ = [
     "points_of",
     "run_on_points",
     "sample_fuzzy",
-    "start_in_sample",
 ]
 
 Floats = NDArray[Any]
@@ -135,13 +134,6 @@ def points_of(summaries: list[Summary], map_: Map) -> tuple[Floats, Floats, Floa
     return means.astype(map_.dtype), lengths.astype(map_.dtype), np.concatenate([s.masses for s in summaries])
 
 
-def start_in_sample(setup: Setup, settings: FuzzySettings) -> Centres:
-    """Return the centres of the best of several runs on the sample that every setup has."""
-    points = (*setup.measure_sample(), setup.sample_weights)
-    key = setup.problem.key.child("init")
-    return run_on_points(points, setup.map_, settings, key, settings.n_init).centres
-
-
 def sample_fuzzy(
     setup: Setup, start: Centres | None, settings: FuzzySettings, sample_rows: int, checkpoint: Checkpoint
 ) -> FuzzyResult:
@@ -153,7 +145,8 @@ def sample_fuzzy(
     if saved is None:
         layout = setup.layout("sampling")
         rows, numbers = draw_rows(setup.problem, setup.source, setup.engine, layout, sample_rows)
-        points = (*setup.map_.measure(rows), weights_of(setup.problem, numbers))
+        sample = measure_block(rows, 0, setup.reader)
+        points = (sample.Z, sample.kappa, weights_of(setup.problem, numbers))
         n_init = settings.n_init if start is None else 0
         run = run_on_points(points, setup.map_, settings, setup.problem.key.child("rsekfcm"), n_init, start)
         if settings.max_passes == 0:

@@ -84,7 +84,8 @@ class Literal:
         settings, n, c = self.settings, len(objects.rows), self.settings.n_clusters
         given = self.start_rows is not None
         joined = self._with_start(objects, carried)
-        K, weights, rng, runs = kernel_matrix(self.kernel, joined.rows), joined.weights, key.generator(), []
+        K, weights, rng = kernel_matrix(self.kernel, joined.rows), joined.weights, key.generator()
+        runs: list[LiteralRun] = []
         for _ in range(1 if given else settings.n_init):
             if given:
                 seeds = np.arange(n, n + c) if len(joined.rows) > n else np.arange(c)

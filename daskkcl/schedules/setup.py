@@ -301,7 +301,7 @@ def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]
 def draw_rows(
     problem: Problem, source: Source, engine: Engine, layout: Layout, wanted: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return usable rows from the beginning of the random order, and their numbers. Rows of weight 0 are passed over."""
+    """Return usable rows from the beginning of the random order, those of weight 0 passed over, and their numbers."""
     n = problem.n_rows
     numbers, position = _next_rows(problem, 0, wanted)
     sample = gather(engine, source, numbers, layout)
