@@ -149,7 +149,7 @@ def test_exact_hits_are_crisp_and_shared():
         U = np.sort(model.membership_, axis=1)
         assert_array_equal(U[:20], np.repeat([[0.0, 0.0, 0.0, 1.0]], 20, axis=0))
         assert_array_equal(U[20:], np.repeat([[0.0, 0.0, 0.5, 0.5]], 10, axis=0))
-        assert model.objective_ == 0
+        assert 0 <= model.objective_ < 1e-12
 
 
 @quiet
@@ -294,12 +294,12 @@ def test_a_fuzzifier_below_the_bound_is_not_warned_of(make):
 def test_coinciding_prototypes_are_warned_of(make):
     """Two groups of equal rows and three clusters: two prototypes must be equal rows."""
     rows = np.repeat([[0.0, 1.0], [4.0, 1.0]], [50, 80], axis=0)
-    with pytest.warns(DaskkclWarning, match="prototype"):
+    with pytest.warns(DaskkclWarning, match="coincide"):
         make(n_clusters=3, random_state=0, fuzzifier=1.3).fit(rows)
 
 
 def test_a_run_that_is_cut_short_is_warned_of(cls):
-    with pytest.warns(DaskkclWarning, match="still moving"):
+    with pytest.warns(DaskkclWarning, match="still (moving|falling)"):
         cls(**COMMON, fuzzifier=1.6, tol=1e-14, max_iter=2, init=X[:C]).fit(X)
 
 
@@ -352,7 +352,7 @@ def test_words_that_are_not_known_are_refused(cls, parameter, value):
 
 
 def test_bad_words_suggest_the_right_one(cls):
-    refused(cls(C, extend="centers"), "extend", "centres")
+    refused(cls(C, extend="centers"), "extend", "Did you mean 'centres'")
     with pytest.raises(InvalidInputError, match="sample_weights"):
         daskkcl.fit(X, cls.algorithm, C, sample_weights=np.ones(N))
 

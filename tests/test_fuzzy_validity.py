@@ -76,7 +76,7 @@ def test_of_landmark_forms(cls, kernel):
     """In the landmarks' span, where the centres are and the mean is projected; rows keep their residual."""
     parameters, twin_kernel = KERNELS[kernel]
     w = make_weights("real", N)
-    size = {"max_passes": 1} if cls is RandomSampleKFCM else {"chunk_size": N, "max_passes": 1}
+    size = {"max_passes": 0} if cls is RandomSampleKFCM else {"chunk_size": N, "max_passes": 1}
     size |= {"sample_size": N} if cls is RandomSampleKFCM else {}
     # to the end: then it is the same fixed point whatever the path
     common = {**COMMON, "tol": 1e-22, "max_iter": 3000}
@@ -123,7 +123,7 @@ def test_integer_weights_are_repeated_rows_and_zero_is_none():
     one = daskkcl.fuzzy_validity(model, X, sample_weight=w)
     two = daskkcl.fuzzy_validity(model, X[np.repeat(np.arange(N), w)])
     for name in NAMES:
-        assert_allclose(one[name], two[name], rtol=1e-10, err_msg=name)
+        assert_allclose(one[name], two[name], rtol=1e-8, err_msg=name)
 
 
 def test_dropped_rows_do_not_count():

@@ -36,7 +36,7 @@ def models(chunk, size):
         "kfcm": KFCM(**common, **KERNEL),
         "kfcm, prototypes": KFCM(**common, **KERNEL, extend="prototypes"),
         "rse": RandomSampleKFCM(**common, **LANDMARKS, sample_size=size),
-        "rse, one pass": RandomSampleKFCM(**common, **LANDMARKS, sample_size=size, max_passes=1),
+        "rse, sample only": RandomSampleKFCM(**common, **LANDMARKS, sample_size=size, max_passes=0),
         "rse, literal": RandomSampleKFCM(**literal, sample_size=size),
         "sp": SinglePassKFCM(**common, **LANDMARKS, order="arrival", chunk_size=chunk),
         "sp, literal": SinglePassKFCM(**literal, order="arrival", chunk_size=chunk),
@@ -64,7 +64,7 @@ def test_an_integer_weight_is_a_repeated_row(name):
     assert_same_centres(one, two)
     assert_allclose(one.membership_[COPIES], two.membership_, atol=1e-7)
     assert_allclose(one.objective_, two.objective_, rtol=1e-8)
-    assert_allclose(one.history_, two.history_, rtol=1e-8)
+    assert_allclose(one.history_, two.history_, rtol=1e-8, atol=1e-10 * one.history_[0])
     assert_array_equal(one.prototypes_, COPIES[two.prototypes_])
     assert one.n_iter_ == two.n_iter_
 
@@ -162,7 +162,7 @@ def test_weights_and_dropped_rows(name):
         (np.ones((1, N)), ["sample_weight"]),
         (np.zeros(N), ["sample_weight"]),
         (np.array(["a"] * N), ["sample_weight"]),
-        (np.ones(N) * 1j, ["sample_weight"]),
+        (np.ones(N) * (1 + 1j), ["sample_weight"]),
         ("ones", ["sample_weight"]),
     ],
     ids=["negative", "NaN", "infinity", "short", "column", "row", "all zero", "text", "complex", "a word"],
@@ -183,7 +183,7 @@ def test_more_clusters_than_rows_with_weight_are_refused(cls):
 
 # --- any small table ------------------------------------------------------------------------------------------------
 
-SMALL = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SMALL = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
