@@ -246,6 +246,4 @@ def fuzzy_validity(
     """
     if not getattr(model, "fuzzy", False):
         raise InvalidInputError(f"{type(model).__name__} has no memberships; pass a fitted model of a fuzzy algorithm.")
-    return model.validity(
-        X, sample_weight, client=client, component=component, storage_options=storage_options
-    )
+    return model.validity(X, sample_weight, client=client, component=component, storage_options=storage_options)

@@ -402,9 +402,8 @@ def test_as_many_clusters_as_rows_and_one(fit, X, algo):
 
 
 def test_unknown_algorithm(refuses, untouchable):
-    refuses(
-        untouchable, InvalidInputError, "algo='okfmc'", "akkmeans, fcm, kfcm, okfcm, pakcl, rsekfcm, spkfcm", "Did you mean 'okfcm'?", algo="okfmc"
-    )
+    known = "akkmeans, fcm, kfcm, okfcm, pakcl, rsekfcm, spkfcm"
+    refuses(untouchable, InvalidInputError, "algo='okfmc'", known, "Did you mean 'okfcm'?", algo="okfmc")
     refuses(untouchable, InvalidInputError, "Did you mean 'pakcl'?", algo="PAKCL")
     for wrong in (None, 3, ["okfcm"]):
         refuses(untouchable, InvalidInputError, "is not known", algo=wrong)

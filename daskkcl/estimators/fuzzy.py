@@ -10,7 +10,7 @@ from ..errors import InvalidInputError, MemoryLimitError
 from ..plan import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
-from ..schedules.fuzzy import FuzzyResult, full_passes
+from ..schedules.fuzzy import FuzzyResult, full_passes, place_by_prototypes
 from ..schedules.literal import Literal, sample_literal
 from ..schedules.lloyd import open_dataset
 from ..schedules.setup import Problem, Setup
@@ -41,6 +41,8 @@ class FCM(FuzzyClusterer):
     n_init : int, default 3
         Seedings tried on the sample (``init="sample"`` only).
     {fuzzy}
+    extend : {{"centres", "prototypes"}}, default "centres"
+        How rows are placed in the end: by distance to the centres, or to the prototype rows.
 
     Attributes
     ----------
@@ -67,8 +69,10 @@ class FCM(FuzzyClusterer):
     keeps_on_workers: ClassVar[bool] = True
     named_inits: ClassVar[tuple[str, ...]] = ("sample", "d2", "random")
 
+    extend: str = "centres"
+
     def _settings(self, problem: Problem) -> Resolved:
-        return self._common(problem)
+        return self._common(problem, extend=check_choice("extend", self.extend, ("centres", "prototypes")))
 
     def _stages(self, problem: Problem, settings: Resolved) -> tuple[list[Stage], dict[str, int], int, int]:
         keep = {
@@ -84,7 +88,8 @@ class FCM(FuzzyClusterer):
         run = self._run_settings(setup.n_clusters, settings)
         data = open_dataset(setup, "passes")
         start = place_centres(setup, settings.init, data, settings.n_init).centres
-        return full_passes(setup, data, start, run, checkpoint), data
+        result = full_passes(setup, data, start, run, checkpoint)
+        return (place_by_prototypes(setup, data, result, run) if settings.extend == "prototypes" else result), data
 
 
 @documented

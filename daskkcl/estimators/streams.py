@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from ..blocks.sources import ArraySource, Source
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, NotOfferedError
 from ..plan import block_edges
 from ..progress import Progress
 from ..random import Key, as_key
@@ -25,7 +25,7 @@ from ..schedules.tasks import Model, bad_rows
 from ..system import single_threaded
 from .base import _find_n_clusters
 from .fuzzy_base import Resolved
-from .validation import check_weights, make_problem
+from .validation import check_integer, check_weights, make_problem
 
 __all__ = ["StreamMixin"]
 
@@ -43,19 +43,21 @@ class _Stream:
     facts: dict[str, Any] = field(default_factory=dict)  # attributes that the first chunk settles
 
 
-def _streams(estimator: Any) -> bool:
-    if estimator.form == "literal":
-        raise AttributeError("partial_fit goes with form='landmark': the literal form is for data that can be reread.")
-    return True
-
-
 class StreamMixin:
     """`partial_fit` of the algorithms that meet every row once."""
 
     _stream: _Stream
 
-    @available_if(_streams)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    @property
+    def partial_fit(self) -> Callable[..., Self]:
+        """Go on with the next rows of a stream: ``partial_fit(X, y=None, sample_weight=None)``, landmark form."""
+        if self.form == "literal":  # type: ignore[attr-defined]
+            raise NotOfferedError(
+                "partial_fit goes with form='landmark'; the literal form is for data that can be read again."
+            )
+        return self._partial_fit
+
+    def _partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on with the next rows of a stream.
 
         The first chunk settles the kernel's width and the landmarks, unless they are given; the memory taken does not
@@ -78,7 +80,9 @@ class StreamMixin:
         stream = self.__dict__.get("_stream")
         source = estimator._open(X, None, None, reset=stream is None)
         source.check_missing(estimator.missing)
-        weights = np.ones(source.n_rows) if sample_weight is None else check_weights(sample_weight, source.n_rows)
+        weights = (
+            np.ones(source.n_rows) if sample_weight is None else check_weights(sample_weight, source.n_rows, False)
+        )
         if stream is None:
             stream = _new_stream(estimator, source)
         with single_threaded():
@@ -96,6 +100,8 @@ class StreamMixin:
 def _new_stream(estimator: Any, source: Source) -> _Stream:
     if isinstance(estimator.chunk_size, float):
         raise InvalidInputError("A stream has no known length: give chunk_size as a number of rows, or leave it out.")
+    if estimator.chunk_size != "auto":
+        check_integer("chunk_size", estimator.chunk_size, 1)
     if estimator.max_passes != 1:
         raise InvalidInputError("A stream is read once: leave out max_passes, or call fit on data that can be reread.")
     state = OnlineState() if estimator.algorithm == "okfcm" else SinglePassState()

@@ -47,10 +47,12 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
     raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
 
 
-def check_weights(value: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return the weights of rows as float64, or say what is wrong with them."""
+def check_weights(value: Any, n_rows: int, some: bool = True) -> NDArray[np.float64]:
+    """Return the weights of rows as float64, or say what is wrong with them; `some` of them must be positive."""
     try:
         weights = np.asarray(value[:] if type(value).__module__.partition(".")[0] == "zarr" else value)
+        if weights.dtype.kind in "cSU":
+            raise TypeError(f"it holds {weights.dtype}")
         if weights.dtype.kind not in "biuf":
             weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -66,7 +68,7 @@ def check_weights(value: Any, n_rows: int) -> NDArray[np.float64]:
         raise InvalidInputError(
             f"sample_weight of row {row:,} is {weights[row]:g}; weights are finite and not negative."
         )
-    if not (weights > 0).any():
+    if some and not (weights > 0).any():
         raise InvalidInputError("Every sample_weight is zero: nothing is left to cluster. Weigh some row above zero.")
     return weights
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from ..maps.base import Centres, Map, squared_distances
 from ..random import Key
 from ..rules.fuzzy import Fuzzy, FuzzyRun, best_fuzzy_run
 from .checkpoint import Checkpoint
-from .data import Dataset
-from .passes import sum_pass
+from .data import Dataset, gather
+from .passes import label_pass, sum_pass
 from .setup import Setup, draw_rows, weights_of
 from .tasks import Model, measure_block
 
@@ -24,6 +24,7 @@ __all__ = [
     "Summary",
     "exact_passes",
     "full_passes",
+    "place_by_prototypes",
     "points_of",
     "run_on_points",
     "sample_fuzzy",
@@ -214,3 +215,14 @@ def full_passes(
             }
         )
     return FuzzyResult(setup.map_, centres, tuple(history), len(history) - 1, converged)
+
+
+def place_by_prototypes(setup: Setup, data: Dataset, result: FuzzyResult, settings: FuzzySettings) -> FuzzyResult:
+    """Put the row nearest to it in the place of every centre."""
+    found = label_pass(
+        data, Model(setup.reader, result.centres, Fuzzy(settings.fuzzifier)), None, setup.problem.weights
+    )
+    numbers = found.nearest[:, 1].astype(np.int64)
+    rows = gather(setup.engine, setup.source, numbers, setup.layout("sampling"))
+    centres = Centres.from_means(setup.map_.measure(rows)[0], setup.map_)
+    return replace(result, centres=centres, prototypes=numbers)
