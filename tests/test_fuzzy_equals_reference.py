@@ -86,6 +86,18 @@ def test_fcm_from_labels(X):
 
 
 @pytest.mark.parametrize("weights", ["none", "some zero"])
+def test_fcm_places_rows_by_prototypes(X, weights):
+    w = make_weights(weights, N, ROWS)
+    new = make_rows(50, seed=6)
+    model = FCM(**COMMON, init=ROWS, fuzzifier=1.4, extend="prototypes").fit(X, **weight_argument(weights, w))
+    twin = fuzzy.wfcm(X, np.zeros(N), w, X[ROWS], 1.4, 1e-3, 100)
+    rows = fuzzy.nearest_rows(X, np.zeros(N), w, twin.V)
+    order = assert_memberships(model, X, fuzzy.memberships_of(X, np.zeros(N), X[rows], 1.4), w)
+    assert_prototypes(model, X, rows[order])
+    assert_allclose(model.predict_proba(new), fuzzy.memberships_of(new, np.zeros(50), X[rows][order], 1.4), atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["none", "some zero"])
 def test_fcm_is_kfcm_with_the_linear_kernel(X, weights):
     w = make_weights(weights, N, ROWS)
     common = {**COMMON, "init": ROWS, "fuzzifier": 1.5, "tol": 1e-20, "max_iter": 500}

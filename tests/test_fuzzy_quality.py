@@ -36,7 +36,7 @@ def slowly(share):
 
 
 @pytest.mark.parametrize("algo", PUBLISHED)
-@pytest.mark.parametrize("share", map(slowly, SHARES))
+@pytest.mark.parametrize("share", [slowly(share) for share in SHARES])
 def test_the_literal_forms_reach_the_papers_figures(algo, share):
     """A3 with unit variance, Gaussian kernel of gamma 1, fuzzifier 1.7, random seeds, extension by prototypes."""
     X, y = load("sipu_a3")
