@@ -30,13 +30,12 @@ def size(algo, share):
     return {"sample_size" if algo == "rsekfcm" else "chunk_size": share}
 
 
-def slowly(share):
-    """Small chunks make many prototypes and large ones large kernel matrices; the middle shows whether all is well."""
-    return share if share in (0.05, 0.10) else pytest.param(share, marks=pytest.mark.slow)
+def slowly(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("algo", PUBLISHED)
-@pytest.mark.parametrize("share", [slowly(share) for share in SHARES])
+@pytest.mark.parametrize("share", [share if share == 0.10 else slowly(share) for share in SHARES])
 def test_the_literal_forms_reach_the_papers_figures(algo, share):
     """A3 with unit variance, Gaussian kernel of gamma 1, fuzzifier 1.7, random seeds, extension by prototypes."""
     X, y = load("sipu_a3")
@@ -57,8 +56,15 @@ def test_the_literal_forms_reach_the_papers_figures(algo, share):
     assert abs(found - PUBLISHED[algo][SHARES.index(share)]) <= 0.05
 
 
-@pytest.mark.parametrize("rows", ["sorted by class", pytest.param("shuffled", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algo", ["rsekfcm", "okfcm"])
+@pytest.mark.parametrize(
+    "algo, rows",
+    [
+        ("rsekfcm", "sorted by class"),
+        slowly("rsekfcm", "shuffled"),
+        slowly("okfcm", "sorted by class"),
+        ("okfcm", "shuffled"),
+    ],
+)
 def test_the_defaults_do_better(algo, rows):
     X, y = load("sipu_a3")
     order = np.argsort(y, kind="stable") if rows == "sorted by class" else np.random.default_rng(0).permutation(len(X))
