@@ -22,7 +22,7 @@ from fuzzy_cases import (
     weight_argument,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import fuzzy, kernel_kmeans
+from reference import fuzzy
 from reference.algebra import squared_distances
 
 from daskkcl import FCM, KFCM, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
@@ -77,12 +77,35 @@ def test_fcm_is_the_papers_element_by_element(X):
     assert_allclose(model.objective_, J[-1], rtol=1e-9)
 
 
-def test_fcm_from_labels(X):
+@pytest.mark.parametrize("weights", ["none", "real"])
+def test_fcm_from_labels(X, weights):
+    w = make_weights(weights, N)
     labels = np.random.default_rng(3).permutation(np.arange(N) % C)
-    model = FCM(**COMMON, init=labels, fuzzifier=1.3, tol=1e-16, max_iter=5).fit(X)
-    start = kernel_kmeans.initial_centres_from_labels(X, labels, C)
-    twin = fuzzy.wfcm(X, np.zeros(N), np.ones(N), start, 1.3, 0.0, model.n_iter_)
-    assert_memberships(model, X, twin.U)
+    model = FCM(**COMMON, init=labels, fuzzifier=1.3, tol=1e-16, max_iter=5).fit(X, **weight_argument(weights, w))
+    twin = fuzzy.wfcm(X, np.zeros(N), w, means_of(X, labels, w), 1.3, 0.0, model.n_iter_)
+    assert_memberships(model, X, twin.U, w)
+
+
+@pytest.mark.parametrize("cls", [RandomSampleKFCM, SinglePassKFCM, OnlineKFCM])
+def test_landmark_forms_from_labels(X, cls):
+    """Labels of all rows give the first centres, weighted as the rows are; one chunk (sample) of all rows follows."""
+    w = make_weights("real", N)
+    labels = np.argsort(np.argsort(X[:, 0])) * C // N
+    size = {"sample_size": N, "max_passes": 0} if cls is RandomSampleKFCM else {"chunk_size": N}
+    parameters, twin_kernel = KERNELS["rbf"]
+    model = cls(**COMMON, **parameters, **size, landmarks=X[LANDMARKS], init=labels, fuzzifier=1.3, max_iter=3)
+    model.fit(X, sample_weight=w)
+    Y, r = landmark_coordinates(X, X[LANDMARKS], twin_kernel)
+    V0 = means_of(Y, labels, w)
+    run = fuzzy.wfcm(Y, r, w, V0, 1.3, 1e-3, 3)
+    V = run.V
+    if cls is OnlineKFCM:  # which clusters the centres of its chunks, from the same start
+        V = fuzzy.wfcm(run.V, np.zeros(C), run.omega, V0, 1.3, 1e-3, 3).V
+    assert_memberships(model, X, fuzzy.memberships_of(Y, r, V, 1.3), w)
+
+
+def means_of(Y, labels, w):
+    return np.array([np.average(Y[labels == k], axis=0, weights=w[labels == k]) for k in range(C)])
 
 
 @pytest.mark.parametrize("weights", ["none", "some zero"])

@@ -195,7 +195,7 @@ def weighted_tables(draw):
     rows = distinct[rng.integers(0, len(distinct), n)]
     w = np.array(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
     w[draw(st.integers(0, n - 1))] = 2
-    # Fewer clusters than distinct rows: a centre that ends on a row is there exactly or nearly, as rounding will have it,
+    # Fewer clusters than distinct rows: a centre that ends on a row is there exactly or nearly, as rounding has it,
     # and a centre too many then gets nothing or a trace. (Those cases are in test_fuzzy_family.)
     c = draw(st.integers(1, max(1, len(np.unique(rows[w > 0], axis=0)) // 2)))
     return rows, w, c
