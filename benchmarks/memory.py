@@ -26,6 +26,9 @@ parameters = json.loads(parameters)
 if parameters.pop("weighted", False):
     import numpy, zarr
     parameters["sample_weight"] = numpy.arange(zarr.open_array(path, mode="r").shape[0]) % 5
+if parameters.pop("written", False):
+    import tempfile
+    parameters["out"] = tempfile.mkdtemp() + "/out.zarr"
 model = daskkcl.fit(path, algo, memory_limit=limit, random_state=0, progress=False, **parameters)
 print(json.dumps({
     "seconds": time.perf_counter() - began,
@@ -56,7 +59,7 @@ def write_table(
 def fit_in_fresh_process(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, Any]:
     """Fit in a new interpreter; return its peak resident size (VmHWM), its plan and the time.
 
-    ``weighted=True`` weighs the rows 0 to 4 in turn.
+    ``weighted=True`` weighs the rows 0 to 4 in turn, ``written=True`` writes labels and memberships.
     """
     command = [sys.executable, "-c", _FIT, path, algo, limit, json.dumps(parameters)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

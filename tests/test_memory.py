@@ -67,6 +67,15 @@ def test_literal_forms_stay_within_the_limit(tables, algo):
     check(run, 384)
 
 
+@pytest.mark.parametrize("chunk_rows", [5_000, 100_000])
+def test_writing_memberships_stays_within_the_limit(tables, chunk_rows):
+    """400,000 rows by 30 clusters are 46 MiB of memberships."""
+    run = fit_in_fresh_process(
+        tables(400_000, 64, chunk_rows), "okfcm", "384MiB", n_clusters=30, n_landmarks=100, max_iter=5, written=True
+    )
+    check(run, 384)
+
+
 @pytest.mark.parametrize("algo", ["okfcm", "rsekfcm"])
 def test_weights_stay_within_the_limit(tables, algo):
     """1.2 million weights are 9 MiB, and no more."""

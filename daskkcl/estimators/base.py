@@ -25,7 +25,14 @@ from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
 from ..schedules.passes import Labelling, label_pass, sum_pass
-from ..schedules.predict import block_layout, compute_here, lazy_distances, lazy_labels, lazy_memberships
+from ..schedules.predict import (
+    block_layout,
+    compute_here,
+    lazy_distances,
+    lazy_labels,
+    lazy_memberships,
+    writing_stage,
+)
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
 from ..system import single_threaded
@@ -133,7 +140,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
             problem = replace(make_problem(self, source, key), weights=weights)
             settings = self._settings(problem)
-            plan = self._plan(problem, engine, settings)
+            plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)
             setup = prepare(problem, engine, plan, _find_n_clusters)
             try:
@@ -146,7 +153,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 raise
             finally:
                 engine.progress.end()
-            writers = engine.with_threads(plan.layout("labelling").threads)
+            writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
         return self
 
@@ -169,7 +176,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         """Set further fitted attributes that come from the labelling pass, and warn."""
 
-    def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
+    def _plan(self, problem: Problem, engine: Engine, settings: Any, writes: bool = False) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
@@ -177,6 +184,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))
         own = {stage.name for stage in stages}
         stages = [*(stage for stage in base_stages(problem) if stage.name not in own), *stages]
+        if writes and self.fuzzy and problem.source.lazy:
+            labelling = next(stage for stage in stages if stage.name == "labelling")
+            stages.append(writing_stage(problem, labelling))
         return plan_run(problem, engine, stages, keep, n_passes, scratch_bytes)
 
     def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:

@@ -154,9 +154,9 @@ class KFCM(FuzzyClusterer):
     def _n_objects(self, problem: Problem) -> int:
         return problem.n_rows + problem.c if self.extend == "centres" else problem.c
 
-    def _plan(self, problem: Problem, engine: Engine, settings: Resolved) -> Plan:
+    def _plan(self, problem: Problem, engine: Engine, settings: Resolved, writes: bool = False) -> Plan:
         try:
-            return super()._plan(problem, engine, settings)
+            return super()._plan(problem, engine, settings, writes)
         except MemoryLimitError as error:
             c, d = problem.c, problem.source.n_features
             room = error.allowed_bytes - (error.needed_bytes - matrix_bytes(problem.n_rows + c, c, d))

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
-from ..plan import Layout, block_edges
+from ..plan import Layout, Stage, block_edges
 from ..system import single_threaded
+from .setup import Problem
 from .tasks import Model, distance_block, label_block, membership_block
 
-__all__ = ["block_layout", "compute_here", "lazy_distances", "lazy_labels", "lazy_memberships"]
+__all__ = [
+    "block_layout",
+    "compute_here",
+    "lazy_distances",
+    "lazy_labels",
+    "lazy_memberships",
+    "writing_stage",
+]
 
 _BLOCK_BYTES = 8 * 2**20
 
 
 def block_layout(source: Source, model: Model, threads: int) -> Layout:
     """Return blocks of whole tiles, about eight mebibytes of rows and answers."""
-    tile = model.reader.tile_rows
-    row_bytes = max(64, source.n_features * source.dtype.itemsize + 8 * model.centres.n_clusters)
-    return Layout("predict", tile * max(1, _BLOCK_BYTES // (row_bytes * tile)), threads, 0)
+    return Layout("predict", _block_rows(source, model.reader.tile_rows, model.centres.n_clusters), threads, 0)
+
+
+def _block_rows(source: Source, tile: int, n_clusters: int) -> int:
+    row_bytes = max(64, source.n_features * source.dtype.itemsize + 8 * n_clusters)
+    return tile * max(1, _BLOCK_BYTES // (row_bytes * tile))
+
+
+def writing_stage(problem: Problem, labelling: Stage) -> Stage:
+    """Return the stage that writes memberships: blocks are computed, joined to chunks of the store and encoded."""
+    source, answer_bytes = problem.source, problem.c * problem.dtype.itemsize
+    rows = max(answer_chunks(source.row_chunks, answer_bytes)[0], _block_rows(source, labelling.quantum, problem.c))
+    costs = {"row_bytes": problem.row_bytes + 3 * answer_bytes + 16, "lookahead": 0, "block_bytes": 1}
+    return replace(labelling, name="writing", quantum=min(rows, problem.n_rows), **costs)
 
 
 def _lazy(source: Source, model: Model, function: Any, columns: int | None, dtype: Any) -> Any:
