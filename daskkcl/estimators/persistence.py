@@ -76,6 +76,7 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "tile_rows": model.reader.tile_rows,
         "nan": model.reader.nan,
         "rule": model.rule.name,
+        "stream": not hasattr(estimator, "cluster_sizes_"),
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
@@ -151,15 +152,12 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     )
     estimator._source, estimator._labels = None, None
     n_clusters = estimator._model.centres.n_clusters
-    sizes = arrays.get("cluster_sizes", np.zeros(n_clusters, dtype=np.int64))
+    if description.get("stream") is True:  # whose rows are not counted
+        arrays.setdefault("cluster_sizes", np.zeros(n_clusters, dtype=np.int64))
+    sizes = arrays.get("cluster_sizes", np.empty(0))
     check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
-    prototypes = arrays.get("prototypes", np.zeros(n_clusters, dtype=np.int64))
-    check(
-        len(prototypes) == n_clusters and prototypes.dtype.kind in "iu" and (prototypes >= 0).all(),
-        "its prototypes do not fit",
-    )
-    rows = arrays.get("prototype_rows", np.empty((n_clusters, map_.n_features)))
-    check(rows.shape == (n_clusters, map_.n_features), "its prototype rows do not fit")
+    if estimator.fuzzy:
+        _check_prototypes(arrays, n_clusters, map_.n_features, check)
     estimator.n_features_in_ = map_.n_features
     names = description.get("feature_names") or []
     check(isinstance(names, list) and all(isinstance(name, str) for name in names), "its feature names are none")
@@ -170,7 +168,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         estimator.kernel = map_.kernel
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
     for name in ("cluster_sizes", "prototypes", "prototype_rows"):
-        if name in arrays:
+        if name in arrays and not (name == "cluster_sizes" and description.get("stream") is True):
             setattr(estimator, f"{name}_", arrays[name])
     estimator.history_ = arrays.get("history", np.empty(0)).tolist()
     attributes = description.get("attributes")
@@ -187,6 +185,12 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         check(len(arrays["counts"]) == n_clusters, "its win counts do not fit")
         estimator.win_counts_ = arrays["counts"][estimator._model.order]
     return estimator
+
+
+def _check_prototypes(arrays: dict[str, Any], n_clusters: int, n_features: int, check: _Checker) -> None:
+    numbers, rows = arrays.get("prototypes", np.empty(0)), arrays.get("prototype_rows", np.empty((0, 0)))
+    fits = len(numbers) == n_clusters and numbers.dtype.kind in "iu" and (numbers >= 0).all()
+    check(fits and rows.shape == (n_clusters, n_features), "its prototypes do not fit")
 
 
 class _Checker:

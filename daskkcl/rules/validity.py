@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map
+from .kernel_fuzzy import kernel_matrix
 
-__all__ = ["between_centres", "centre_products", "validity_indices"]
+__all__ = ["between_centres", "centre_products", "mean_norm", "validity_indices"]
 
 Floats = NDArray[Any]
 
 _BAND_ROWS = 512
+_MAX_INVERSE = 2000  # measurements
+_CG_STEPS, _CG_TOLERANCE = 300, 1e-10
 
 
 def centre_products(centres: Centres, map_: Map) -> Floats:
@@ -30,6 +33,28 @@ def centre_products(centres: Centres, map_: Map) -> Floats:
     for a in range(0, len(rows), _BAND_ROWS):
         products += G[:, a : a + _BAND_ROWS] @ (map_.kernel(rows[a : a + _BAND_ROWS], rows) @ G.T)  # type: ignore[attr-defined]
     return (products + products.T) / 2
+
+
+def mean_norm(mean: Floats, map_: Map) -> float:
+    """Return the squared length of the mean of some rows, in the span of the map's measurements, from their mean."""
+    landmarks = getattr(map_, "landmarks", None)
+    if landmarks is None or len(landmarks) <= _MAX_INVERSE:
+        return float(map_.dual(mean[None])[0] @ mean)
+    # Combinations of very many rows (KFCM): the inverse would take n^3, conjugate gradients take some products.
+    K = kernel_matrix(map_.kernel, landmarks)  # type: ignore[attr-defined]
+    solution, residual = np.zeros_like(mean), mean.copy()
+    direction, square = residual, float(residual @ residual)
+    least = _CG_TOLERANCE**2 * square
+    for _ in range(_CG_STEPS):
+        image = K @ direction
+        curvature = float(direction @ image)
+        if square <= least or curvature <= 0:
+            break
+        solution = solution + square / curvature * direction
+        residual = residual - square / curvature * image
+        before, square = square, float(residual @ residual)
+        direction = residual + square / before * direction
+    return float(2 * solution @ mean - solution @ K @ solution)  # the least value of |v - mean|^2, up to a constant
 
 
 def between_centres(products: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..rules.sums import ExactSum
-from ..rules.validity import between_centres, centre_products, validity_indices
+from ..rules.validity import between_centres, centre_products, mean_norm, validity_indices
 from .data import Dataset
 from .passes import reduce_pass
 from .tasks import Model, task, tiles
@@ -47,7 +47,7 @@ def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[s
     centres, map_ = model.centres, model.reader.map_
     products = centre_products(centres, map_)
     mean = sums.measurements.value / total
-    to_mean = np.diag(products) - 2 * centres.coefficients @ mean + float(map_.dual(mean[None])[0] @ mean)
+    to_mean = np.diag(products) - 2 * centres.coefficients @ mean + mean_norm(mean, map_)
     return validity_indices(
         total, squares, entropy, objective, sums.masses.value, between_centres(products), np.maximum(to_mean, 0)
     )
