@@ -21,9 +21,12 @@ from fuzzy_cases import (
     sample_of,
     weight_argument,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import fuzzy
-from reference.algebra import squared_distances
+from reference.algebra import rbf, squared_distances
+from scipy.optimize import linear_sum_assignment
 
 from daskkcl import FCM, KFCM, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
 from daskkcl.schedules.chunks import FAN_IN
@@ -371,3 +374,38 @@ def test_centre_rows_are_given_as_rows(X, model):
     two = model(**COMMON, **kernel, init=X[ROWS], fuzzifier=1.4).fit(X)
     assert_allclose(one.membership_, two.membership_, atol=1e-9)
     assert X.shape[1] == D
+
+
+# --- any small table ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_small_table_equals_its_twin(data):
+    """Random rows, some of them more than once, any weights, a few steps."""
+    n = data.draw(st.integers(2, 20))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
+    rows = rng.normal(size=(n, data.draw(st.integers(1, 4))))
+    rows = rows[rng.integers(0, data.draw(st.integers(1, n)), n)]
+    w = rng.integers(0, 4, n) * rng.choice([1.0, 0.37])
+    w[rng.integers(n)] = 1.3
+    c = data.draw(st.integers(1, max(1, len(np.unique(rows[w > 0], axis=0)) // 2)))  # more is rounding's business
+    m, steps = data.draw(st.sampled_from([1.1, 1.5, 2.0, 3.0])), data.draw(st.integers(1, 4))
+    start = rng.normal(size=(c, rows.shape[1]))  # on no row: nothing is decided by rounding
+    common = {**COMMON, "n_clusters": c, "init": start, "fuzzifier": m, "max_iter": steps, "tol": 1e-30}
+    model = FCM(**common).fit(rows, sample_weight=w)
+    twin = fuzzy.wfcm(rows, np.zeros(n), w, start, m, 0.0, steps)
+    assert_near(model, twin.U, twin.objective, w)
+    model = KFCM(**common, gamma=0.5).fit(rows, sample_weight=w)
+    K, seeds = literal_start(rows, start, lambda X, Y: rbf(X, Y, 0.5))
+    exact = fuzzy.wkfcm(K, None, np.concatenate([w, np.zeros(c)]), fuzzy.one_hot(seeds, n + c), m, 0.0, steps)
+    assert_near(model, exact.U[:n], exact.objective, w)
+
+
+def assert_near(model, U, objective, w):
+    """The same memberships, and J; where one is tiny, rows stand on centres and rounding has the last word."""
+    assert_allclose(model.objective_, objective[-1], rtol=1e-6, atol=1e-9 * objective[0])
+    if objective[-1] > 1e-6 * objective[0]:
+        _, order = linear_sum_assignment([np.abs(U - column[:, None]).sum(axis=0) for column in model.membership_.T])
+        assert_allclose(model.membership_, U[:, order], atol=1e-5)
+    assert (w[model.prototypes_] > 0).all()
