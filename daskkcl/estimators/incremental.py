@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import InvalidInputError
-from ..plan import Stage
+from ..errors import InvalidInputError, MemoryLimitError
+from ..plan import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.chunks import FAN_IN, online_fuzzy
+from ..schedules.engine import Engine
 from ..schedules.fuzzy import FuzzyResult, FuzzySettings, sample_fuzzy
 from ..schedules.literal import Literal, online_literal, sample_literal, single_pass_literal
 from ..schedules.setup import Problem, Setup
@@ -28,6 +29,11 @@ __all__ = ["OnlineKFCM", "RandomSampleKFCM", "SinglePassKFCM"]
 
 _LITERAL_ROWS, _CHUNK_ROWS, _SAMPLE_ROWS = 1000, 2048, 10_000
 _PASSES = 10  # exact ones that follow a sample
+
+
+def _copies(problem: Problem) -> int:
+    """Return how often a run holds the measurements of its rows: once more where some of them have no weight."""
+    return 2 if problem.weights is not None or problem.nan == "drop" else 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -79,6 +85,19 @@ class _Incremental(FuzzyClusterer):
         """Return the most rows that the final centres of the literal form are made of."""
         return problem.c
 
+    def _plan(self, problem: Problem, engine: Engine, settings: Resolved, writes: bool = False) -> Plan:
+        try:
+            return super()._plan(problem, engine, settings, writes)
+        except MemoryLimitError as error:
+            if settings.form == "landmark":
+                raise
+            raise MemoryLimitError(
+                f"{error} The literal form holds the kernel matrices of chunks or a sample, and of all prototypes: "
+                "form='landmark' takes less.",
+                needed_bytes=error.needed_bytes,
+                allowed_bytes=error.allowed_bytes,
+            ) from None
+
     def _keep(self, problem: Problem) -> dict[str, int]:
         return {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
 
@@ -114,7 +133,7 @@ class RandomSampleKFCM(_Incremental):
     {common}
     form : {{"landmark", "literal"}}, default "landmark"
         ``"landmark"``: centres in the span of the landmarks, improved by exact passes. ``"literal"``: the published
-        algorithm, on the kernel matrix of the sample.
+        algorithm, on the kernel matrix of the sample; it has no use for landmarks.
     sample_size : int, float or "auto", default "auto"
         Rows of the sample, or their share of all rows; 10,000 (literal: 1,000), or twenty times `n_clusters` if that
         is more.
@@ -201,7 +220,8 @@ class SinglePassKFCM(StreamMixin, _Incremental):
     {common}
     form : {{"landmark", "literal"}}, default "landmark"
         ``"landmark"``: a centre joins the next chunk exactly, with the mass of all it stands for. ``"literal"``: the
-        published algorithm; chunks have a kernel matrix of their own, and each centre is replaced by its nearest row.
+        published algorithm; chunks have a kernel matrix of their own, and each centre is replaced by its nearest row;
+        it has no use for landmarks.
     order : {{"random", "arrival"}}, default "random"
         How `fit` meets the rows: in a fair random order, which needs a shuffle, or as they come. Rows sorted by class
         ruin a single pass; `partial_fit` has no choice.
@@ -264,7 +284,9 @@ class SinglePassKFCM(StreamMixin, _Incremental):
         c, itemsize, rows = problem.c, problem.dtype.itemsize, settings.chunk_rows + problem.c
         costs = {
             "row_bytes": 2 * problem.row_bytes + problem.measured_bytes + 16,
-            "task_bytes": rows * (2 * problem.measured_bytes + c * (9 * itemsize + 10)) + problem.tile_bytes,
+            "task_bytes": rows * (_copies(problem) * problem.measured_bytes + c * (9 * itemsize + 10))
+            + rows * problem.measured_bytes
+            + problem.tile_bytes,
             "fixed_bytes": problem.map_bytes + problem.centres_bytes,
         }
         stages, scratch = self._chunk_stages(problem, settings, costs)
@@ -294,7 +316,7 @@ class OnlineKFCM(StreamMixin, _Incremental):
     form : {{"landmark", "literal"}}, default "landmark"
         ``"landmark"``: chunks of rows as they come; a chunk's centres are passed on exactly, with their masses, and
         merged in a tree. ``"literal"``: the published algorithm; chunks are random subsets with a kernel matrix of
-        their own, and each centre is replaced by its nearest row.
+        their own, and each centre is replaced by its nearest row; it has no use for landmarks.
     chunk_size : int, float or "auto", default "auto"
         Rows of a chunk, or their share of all rows; 2,048 (literal: 1,000), or twenty times `n_clusters` if that is
         more.
@@ -357,7 +379,7 @@ class OnlineKFCM(StreamMixin, _Incremental):
             n_chunks = math.ceil(problem.n_rows / settings.chunk_rows)
             return self._literal_chunk_stages(problem, settings, problem.c * (1 + n_chunks))
         c, itemsize = problem.c, problem.dtype.itemsize
-        run_bytes = settings.chunk_rows * (problem.measured_bytes + c * (9 * itemsize + 10))
+        run_bytes = settings.chunk_rows * (_copies(problem) * problem.measured_bytes + c * (9 * itemsize + 10))
         waiting = FAN_IN * 4 * c * (problem.n_measurements + 2) * 8
         stage = problem.stage(
             "chunks",

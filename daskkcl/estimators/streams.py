@@ -62,7 +62,8 @@ class StreamMixin:
 
         The first chunk settles the kernel's width and the landmarks, unless they are given; the memory taken does not
         grow with the stream. Rows wait until they fill a chunk, so it does not matter in what portions they come.
-        After every call the model knows all rows so far; their labels are not kept. A `fit` ends the stream.
+        After every call the model knows all rows so far; their labels are not kept. A stream is met in this process;
+        a `fit` ends it.
 
         Parameters
         ----------
