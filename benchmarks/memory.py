@@ -22,7 +22,14 @@ began = time.perf_counter()
 import daskkcl
 from daskkcl.system import peak_bytes
 path, algo, limit, parameters = sys.argv[1:]
-model = daskkcl.fit(path, algo, memory_limit=limit, random_state=0, progress=False, **json.loads(parameters))
+parameters = json.loads(parameters)
+if parameters.pop("weighted", False):
+    import numpy, zarr
+    parameters["sample_weight"] = numpy.arange(zarr.open_array(path, mode="r").shape[0]) % 5
+if parameters.pop("written", False):
+    import tempfile
+    parameters["out"] = tempfile.mkdtemp() + "/out.zarr"
+model = daskkcl.fit(path, algo, memory_limit=limit, random_state=0, progress=False, **parameters)
 print(json.dumps({
     "seconds": time.perf_counter() - began,
     "peak_bytes": peak_bytes(),
@@ -50,7 +57,10 @@ def write_table(
 
 
 def fit_in_fresh_process(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, Any]:
-    """Fit in a new interpreter; return its peak resident size (VmHWM), its plan and the time."""
+    """Fit in a new interpreter; return its peak resident size (VmHWM), its plan and the time.
+
+    ``weighted=True`` weighs the rows 0 to 4 in turn, ``written=True`` writes labels and memberships.
+    """
     command = [sys.executable, "-c", _FIT, path, algo, limit, json.dumps(parameters)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -66,7 +76,7 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=10)
     parser.add_argument("--landmarks", type=int, default=500)
     parser.add_argument("--limit", default="512MiB")
-    parser.add_argument("--algo", nargs="+", default=["akkmeans", "pakcl", "okfcm"])
+    parser.add_argument("--algo", nargs="+", default=["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "fcm"])
     parser.add_argument("--folder", help="where to put the data (default: a temporary folder)")
     arguments = parser.parse_args()
     print(f"{'rows':>12} {'algo':<9} {'peak':>8} {'planned':>8} {'limit':>8}  MiB {'seconds':>8}")
@@ -74,9 +84,8 @@ def main() -> None:
         for rows in arguments.rows:
             path = write_table(f"{folder}/{rows}.zarr", rows, arguments.features, arguments.chunk_rows)
             for algo in arguments.algo:
-                run = fit_in_fresh_process(
-                    path, algo, arguments.limit, n_clusters=arguments.clusters, n_landmarks=arguments.landmarks
-                )
+                landmarks = {} if algo == "fcm" else {"n_landmarks": arguments.landmarks}
+                run = fit_in_fresh_process(path, algo, arguments.limit, n_clusters=arguments.clusters, **landmarks)
                 sizes = " ".join(f"{run[name] / 2**20:8.0f}" for name in ("peak_bytes", "planned_bytes", "limit_bytes"))
                 print(f"{rows:>12,} {algo:<9} {sizes}      {run['seconds']:8.1f}", flush=True)
 

@@ -12,17 +12,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "FCM",
+    "KFCM",
     "PAKCL",
     "APNCKMeans",
     "ApproxKernelKMeans",
     "DaskkclError",
     "MemoryLimitError",
     "OnlineKFCM",
+    "RandomSampleKFCM",
+    "SinglePassKFCM",
     "SpectralKMeans",
     "__version__",
     "algorithms",
     "errors",
     "fit",
+    "fuzzy_validity",
     "kernels",
     "load",
     "maps",
@@ -33,20 +38,35 @@ _HOMES = {
     "fit": "api",
     "load": "api",
     "algorithms": "api",
+    "fuzzy_validity": "api",
     "ApproxKernelKMeans": "estimators",
     "APNCKMeans": "estimators",
-    "PAKCL": "estimators",
     "SpectralKMeans": "estimators",
+    "FCM": "estimators",
+    "KFCM": "estimators",
     "OnlineKFCM": "estimators",
+    "PAKCL": "estimators",
+    "RandomSampleKFCM": "estimators",
+    "SinglePassKFCM": "estimators",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
 }
 
 if TYPE_CHECKING:
     from . import errors, kernels, maps
-    from .api import algorithms, fit, load
+    from .api import algorithms, fit, fuzzy_validity, load
     from .errors import DaskkclError, MemoryLimitError
-    from .estimators import PAKCL, APNCKMeans, ApproxKernelKMeans, OnlineKFCM, SpectralKMeans
+    from .estimators import (
+        FCM,
+        KFCM,
+        PAKCL,
+        APNCKMeans,
+        ApproxKernelKMeans,
+        OnlineKFCM,
+        RandomSampleKFCM,
+        SinglePassKFCM,
+        SpectralKMeans,
+    )
 
     __version__: str
 

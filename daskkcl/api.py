@@ -1,4 +1,4 @@
-"""The front door: `fit`, `load`, `algorithms`."""
+"""The front door: `fit`, `load`, `algorithms`, `fuzzy_validity`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .errors import InvalidInputError, did_you_mean
 if TYPE_CHECKING:
     from .estimators.base import KernelClusterer
 
-__all__ = ["algorithms", "fit", "load"]
+__all__ = ["algorithms", "fit", "fuzzy_validity", "load"]
 
 _KERNEL_PARAMETERS = ("degree", "coef0", "levels")
-_FIT_PARAMETERS = ("out", "overwrite", "checkpoint", "client", "component", "storage_options")
+_FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
 
 
 def algorithms() -> dict[str, type[KernelClusterer]]:
@@ -22,7 +22,7 @@ def algorithms() -> dict[str, type[KernelClusterer]]:
     --------
     >>> import daskkcl
     >>> sorted(daskkcl.algorithms())
-    ['akkmeans', 'okfcm', 'pakcl']
+    ['akkmeans', 'fcm', 'kfcm', 'okfcm', 'pakcl', 'rsekfcm', 'spkfcm']
     """
     from .estimators import ALGORITHMS
 
@@ -51,6 +51,7 @@ def fit(
     init: Any = None,
     nan: str = "raise",
     missing: str = "warn",
+    sample_weight: Any = None,
     out: Any = None,
     overwrite: bool = False,
     scratch: Any = None,
@@ -69,16 +70,17 @@ def fit(
         A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
         array.
     algo : str
-        One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"pakcl"`` (balanced clusters, about one pass),
-        ``"akkmeans"`` (kernel k-means, several passes).
+        One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"spkfcm"`` (fuzzy, chunk after chunk), ``"rsekfcm"``
+        (fuzzy, from a sample), ``"fcm"`` (fuzzy in input space, several passes), ``"kfcm"`` (fuzzy, the kernel matrix
+        in memory), ``"pakcl"`` (balanced clusters, about one pass), ``"akkmeans"`` (kernel k-means, several passes).
     n_clusters : int or "auto"
         ``"auto"`` takes the number from the eigengap of a sample.
     kernel, gamma
         A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
         ``coef0`` and ``levels`` go to the kernel.
     map : str or a map of `daskkcl.maps`, optional
-        What rows are turned into: kernel values with ``"landmarks"`` by default, ``"identity"`` for input space,
-        ``"spectral"`` for clusters of any shape; the others are listed in `daskkcl.maps`.
+        What rows are turned into: kernel values with ``"landmarks"`` by default (but for ``"fcm"``), ``"identity"``
+        for input space, ``"spectral"`` for clusters of any shape; the others are listed in `daskkcl.maps`.
     landmarks, n_landmarks
         ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
     memory_limit : str or int, optional
@@ -94,6 +96,8 @@ def fit(
         Rows with NaN or infinity: an error, or label -1.
     missing : {"warn", "raise", "fill"}
         Absent chunks of a Zarr array.
+    sample_weight : array-like, optional
+        A weight for every row, for the fuzzy algorithms.
     out : path or URL, optional
         Write labels (and memberships) there as Zarr.
     overwrite : bool
@@ -161,8 +165,12 @@ def fit(
             raise InvalidInputError(
                 f"{algo} has no parameter {name!r}.{near} Its own are {', '.join(sorted(own - set(common)))}."
             )
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if weights and not cls.fuzzy:
+        raise InvalidInputError(f"{algo} takes no sample_weight; the fuzzy algorithms do.")
     return cls(**common, **algorithm_parameters).fit(
         data,
+        **weights,
         out=out,
         overwrite=overwrite,
         checkpoint=checkpoint,
@@ -198,3 +206,51 @@ def load(path: Any, *, kernel: Any = None, storage_options: dict[str, Any] | Non
     from .estimators.persistence import load_model
 
     return load_model(path, algorithms(), kernel, storage_options)
+
+
+def fuzzy_validity(
+    model: KernelClusterer,
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    client: Any = None,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> dict[str, float]:
+    """Return validity indices of the fuzzy partition that a model makes of some rows, in one pass over them.
+
+    All distances are those of feature space.
+
+    Parameters
+    ----------
+    model : FCM, KFCM, RandomSampleKFCM, SinglePassKFCM or OnlineKFCM
+        Fitted or loaded.
+    X : as for `fit`
+    sample_weight : array-like of shape (n_rows,), optional
+    client, component, storage_options : as for `fit`
+
+    Returns
+    -------
+    dict
+        ``partition_coefficient``, the mean of ``sum_j u_ij^2``, and ``partition_entropy``, that of
+        ``-sum_j u_ij ln u_ij``, each also normalised to [0, 1] (``..._normalised``; NaN for one cluster);
+        ``xie_beni``, J divided by the weight of all rows and the least squared distance of two centres: the less the
+        better; ``fukuyama_sugeno``, J minus the squared distances of the centres from the mean of all rows, weighted
+        by the masses of the centres: the less the better; ``objective``, J itself.
+
+    Notes
+    -----
+    Xie and Beni 1991 (doi:10.1109/34.85677) with ``u^m``; Pal and Bezdek 1995 (doi:10.1109/91.413225) for the rest.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(9 * k, 1, (100, 2)) for k in range(3)])
+    >>> scores = {c: daskkcl.fuzzy_validity(daskkcl.FCM(c, random_state=0).fit(X), X)["xie_beni"] for c in (2, 3, 4)}
+    >>> min(scores, key=scores.get)
+    3
+    """
+    if not getattr(model, "fuzzy", False):
+        raise InvalidInputError(f"{type(model).__name__} has no memberships; pass a fitted model of a fuzzy algorithm.")
+    return model.validity(X, sample_weight, client=client, component=component, storage_options=storage_options)

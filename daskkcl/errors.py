@@ -14,6 +14,7 @@ __all__ = [
     "InvalidInputError",
     "MemoryLimitError",
     "MissingChunkError",
+    "NotOfferedError",
     "OutputError",
     "StorageError",
     "WrongTypeError",
@@ -38,6 +39,10 @@ class InvalidInputError(DaskkclError, ValueError):
 
 class WrongTypeError(InvalidInputError, TypeError):
     """What was passed is not a table of numbers: sparse, text, or objects."""
+
+
+class NotOfferedError(InvalidInputError, AttributeError):
+    """The method does not go with the parameters; to `hasattr` it is not there."""
 
 
 class DegenerateKernelError(InvalidInputError):

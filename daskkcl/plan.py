@@ -124,6 +124,10 @@ class Plan:
         """Return how the named stage runs."""
         return next(layout for layout in self.layouts if layout.name == name)
 
+    def has(self, name: str) -> bool:
+        """Return whether there is such a stage."""
+        return any(layout.name == name for layout in self.layouts)
+
     @property
     def peak_bytes(self) -> int:
         """The projected peak of the process."""

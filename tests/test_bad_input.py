@@ -30,7 +30,7 @@ from daskkcl.errors import (
 from daskkcl.random import Key
 from daskkcl.schedules.tasks import bad_rows
 
-ALGORITHMS = ["akkmeans", "pakcl", "okfcm"]
+ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm"]
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_drop(fit, tmp_path, large, algo, lazy):
     assert model.cluster_sizes_.sum() == N_LARGE - len(rows)
     assert_array_equal(np.bincount(labels[labels >= 0]), model.cluster_sizes_)
     assert_array_equal(zarr.open_group(tmp_path / "outputs" / "result.zarr", mode="r")["labels"][:], labels)
-    if algo == "okfcm":
+    if algo.endswith("kfcm"):
         U = np.asarray(model.membership_)
         assert np.isnan(U[rows]).all()
         assert not np.isnan(np.delete(U, rows, axis=0)).any()
@@ -402,9 +402,8 @@ def test_as_many_clusters_as_rows_and_one(fit, X, algo):
 
 
 def test_unknown_algorithm(refuses, untouchable):
-    refuses(
-        untouchable, InvalidInputError, "algo='okfmc'", ", ".join(sorted(daskkcl.algorithms())), "Did you mean 'okfcm'?", algo="okfmc"
-    )
+    known = ", ".join(sorted(daskkcl.algorithms()))
+    refuses(untouchable, InvalidInputError, "algo='okfmc'", known, "Did you mean 'okfcm'?", algo="okfmc")
     refuses(untouchable, InvalidInputError, "Did you mean 'pakcl'?", algo="PAKCL")
     for wrong in (None, 3, ["okfcm"]):
         refuses(untouchable, InvalidInputError, "is not known", algo=wrong)
@@ -483,6 +482,18 @@ def test_fuzzifier(refuses, untouchable):
         ("okfcm", "chunk_size", -1, "at least 1"),
         ("okfcm", "max_passes", 0, "at least 1"),
         ("okfcm", "tol", 0, "above 0"),
+        ("okfcm", "chunk_size", 1.5, "at most 1"),
+        ("okfcm", "chunk_size", "all", "'auto'"),
+        ("spkfcm", "order", "arival", "Did you mean 'arrival'?"),
+        ("spkfcm", "chunk_size", 0.0, "above 0"),
+        ("spkfcm", "extend", "prototypes", "form='literal'"),
+        ("rsekfcm", "sample_size", 0, "at least 1"),
+        ("rsekfcm", "sample_size", 2, "fewer than n_clusters"),
+        ("rsekfcm", "max_passes", -1, "at least 0"),
+        ("rsekfcm", "init", "sample", "'d2', 'random'"),
+        ("kfcm", "n_landmarks", 10, "leave out"),
+        ("kfcm", "map", "identity", "leave out"),
+        ("fcm", "kernel", "linear", "map='landmarks'"),
         ("akkmeans", "map", "landmark", "Did you mean 'landmarks'?"),
         ("akkmeans", "nan", "dropp", "Did you mean 'drop'?"),
         ("akkmeans", "missing", "warning", "Did you mean 'warn'?"),
@@ -504,7 +515,10 @@ def test_init(refuses, untouchable, algo):
     def wrong(init, *words, **parameters):
         refuses(untouchable, InvalidInputError, "init", *words, algo=algo, init=init, **parameters)
 
-    wrong("sampel", "'sampel'", "Did you mean 'sample'?")
+    if algo in {"spkfcm", "rsekfcm"}:
+        wrong("randon", "'randon'", "Did you mean 'random'?")
+    else:
+        wrong("sampel", "'sampel'", "Did you mean 'sample'?")
     wrong(np.zeros((3, 2)), "(3, 2)", "3 x 3")
     wrong(np.zeros((2, 3)), "(2, 3)", "3 x 3")
     wrong(np.full((3, 3), np.nan), "NaN or infinity")

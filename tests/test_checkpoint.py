@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 import daskkcl
 from daskkcl import plan
 from daskkcl.errors import CheckpointError, StorageError
-from daskkcl.schedules import chunks, literal, subsets
+from daskkcl.schedules import chunks, subsets, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
 
 N, D = 1500, 3
@@ -25,7 +25,12 @@ RUNS = {
     "pakcl": {"algo": "pakcl", "subset_size": 10, "max_epochs": 2, "tol": 0},
     "okfcm": {"algo": "okfcm", "chunk_size": 10, "max_iter": 20},
     "okfcm, exact passes": {"algo": "okfcm", "chunk_size": 50, "max_passes": 5, "max_iter": 20},
-    "literal": {"algo": "okfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "okfcm, literal": {"algo": "okfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "spkfcm": {"algo": "spkfcm", "chunk_size": 10, "max_iter": 20},
+    "spkfcm, as they come": {"algo": "spkfcm", "order": "arrival", "chunk_size": 10, "max_iter": 20, "max_passes": 3},
+    "spkfcm, literal": {"algo": "spkfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "rsekfcm": {"algo": "rsekfcm", "sample_size": 200, "max_passes": 4},
+    "fcm": {"algo": "fcm", "n_landmarks": None, "init": "random", "max_iter": 8},
 }
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 
@@ -50,7 +55,7 @@ def small_rounds(monkeypatch):
     monkeypatch.setattr(plan, "_BLOCKS_PER_THREAD", 30)
     monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 20)
     monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
-    monkeypatch.setattr(literal, "_SEGMENT_BLOCKS", chunks.FAN_IN)
+    monkeypatch.setattr(walk, "_SEGMENT_BLOCKS", chunks.FAN_IN)
 
 
 def fit(data, **parameters):
@@ -153,7 +158,7 @@ def test_another_plan_goes_on_with_the_same_rows(tmp_path, monkeypatch, path, ru
     alike(model, undisturbed)
 
 
-@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "fcm"])
 def test_without_a_seed(tmp_path, monkeypatch, X, algo):
     run = {**RUNS[algo], "random_state": None}
     saves_of(monkeypatch, lambda: fit(X, **run, checkpoint=tmp_path / "ckpt"), stop_after=2)

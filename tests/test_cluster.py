@@ -25,7 +25,7 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.parametrize("parameters", [{}, {"memory_limit": "400MiB"}], ids=["default", "limited"])
-@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm"])
 def test_workers_give_the_labels_of_threads(client, table, tmp_path, algo, parameters):
     settings = {"n_clusters": 5, "n_landmarks": 100, "random_state": 0, "progress": False}
     on_workers = daskkcl.fit(table, algo, client=client, out=tmp_path / "out.zarr", **settings, **parameters)
@@ -34,6 +34,25 @@ def test_workers_give_the_labels_of_threads(client, table, tmp_path, algo, param
     np.testing.assert_array_equal(labels, _without_client(lambda: here.labels_.compute(scheduler="threads")))
     np.testing.assert_array_equal(on_workers.cluster_sizes_, here.cluster_sizes_)
     assert np.bincount(labels).tolist() == here.cluster_sizes_.tolist()
+
+
+def test_chunks_of_okfcm_run_side_by_side(client, table):
+    """In the task stream: both workers cluster chunks, and most of the time at once."""
+    from distributed import get_task_stream
+
+    with get_task_stream(client) as stream:
+        daskkcl.fit(table, "okfcm", 5, n_landmarks=100, chunk_size=250, random_state=0, client=client, progress=False)
+    spans = {}
+    for record in stream.data:
+        if str(record["key"]).startswith("summarise_chunks"):
+            for part in record["startstops"]:
+                if part["action"] == "compute":
+                    spans.setdefault(record["worker"], []).append((part["start"], part["stop"]))
+    assert len(spans) == 2
+    one, two = spans.values()
+    busy = min(sum(stop - start for start, stop in spans) for spans in (one, two))
+    together = sum(max(0, min(b, d) - max(a, c)) for a, b in one for c, d in two)
+    assert together > 0.5 * busy
 
 
 def test_nothing_is_left_on_the_scheduler(client, table):

@@ -59,6 +59,7 @@ def test_the_signature_of_fit_is_the_documented_contract():
         "init",
         "nan",
         "missing",
+        "sample_weight",
         "out",
         "overwrite",
         "scratch",

@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.memory import fit_in_fresh_process, write_table
 
-ALGORITHMS = ["akkmeans", "pakcl", "okfcm"]
+ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "fcm"]
+INCREMENTAL_LITERAL = ["okfcm", "spkfcm", "rsekfcm"]
 MIB = 2**20
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
@@ -35,22 +36,59 @@ def check(run, limit_mib):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_data_larger_than_the_limit(tables, algo):
     """1.2 million rows of 64 floats (293 MiB) where the whole process may take 288 MiB, its libraries included."""
-    run = fit_in_fresh_process(
-        tables(1_200_000, 64), algo, "288MiB", n_clusters=10, n_landmarks=200, **FEW_PASSES.get(algo, {})
-    )
+    run = fit_in_fresh_process(tables(1_200_000, 64), algo, "288MiB", **parameters(algo, 10, 200), **few_passes(algo))
     assert run["keep"] == "nothing"
     check(run, 288)
 
 
-FEW_PASSES = {"akkmeans": {"max_iter": 3}}
+def parameters(algo, n_clusters, n_landmarks):
+    return {"n_clusters": n_clusters, **({} if algo == "fcm" else {"n_landmarks": n_landmarks})}
+
+
+def few_passes(algo):
+    return {"akkmeans": {"max_iter": 3}, "fcm": {"max_iter": 3}, "rsekfcm": {"max_passes": 2}}.get(algo, {})
+
+
+@pytest.mark.parametrize("algo", INCREMENTAL_LITERAL)
+def test_literal_forms_stay_within_the_limit(tables, algo):
+    """400,000 rows of 64 floats (98 MiB): kernel matrices of chunks, and prototypes of all of them."""
+    size = {"sample_size": 2000} if algo == "rsekfcm" else {"chunk_size": 2000}
+    run = fit_in_fresh_process(
+        tables(400_000, 64, 5_000),
+        algo,
+        "384MiB",
+        form="literal",
+        n_clusters=5,
+        n_landmarks=50,
+        max_iter=3,
+        n_init=1,
+        **size,
+    )
+    check(run, 384)
+
+
+@pytest.mark.parametrize("chunk_rows", [5_000, 100_000])
+def test_writing_memberships_stays_within_the_limit(tables, chunk_rows):
+    """400,000 rows by 30 clusters are 46 MiB of memberships."""
+    run = fit_in_fresh_process(
+        tables(400_000, 64, chunk_rows), "okfcm", "384MiB", n_clusters=30, n_landmarks=100, max_iter=5, written=True
+    )
+    check(run, 384)
+
+
+@pytest.mark.parametrize("algo", ["okfcm", "rsekfcm"])
+def test_weights_stay_within_the_limit(tables, algo):
+    """1.2 million weights are 9 MiB, and no more."""
+    run = fit_in_fresh_process(
+        tables(1_200_000, 64), algo, "320MiB", **parameters(algo, 5, 100), **few_passes(algo), weighted=True
+    )
+    check(run, 320)
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_peak_does_not_grow_with_rows(tables, algo):
     few, many = (
-        fit_in_fresh_process(
-            tables(n_rows, 64, 5_000), algo, "320MiB", n_clusters=5, n_landmarks=100, **FEW_PASSES.get(algo, {})
-        )
+        fit_in_fresh_process(tables(n_rows, 64, 5_000), algo, "320MiB", **parameters(algo, 5, 100), **few_passes(algo))
         for n_rows in (400_000, 1_600_000)
     )
     assert few["keep"] == many["keep"] == "nothing"
@@ -75,7 +113,7 @@ def test_awkward_chunks_stay_within_the_plan(tmp_path, chunks):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_four_million_rows_under_512_mib(tables, algo):
-    run = fit_in_fresh_process(tables(4_000_000, 64), algo, "512MiB", n_clusters=10, n_landmarks=500)
+    run = fit_in_fresh_process(tables(4_000_000, 64), algo, "512MiB", **parameters(algo, 10, 500))
     check(run, 512)
 
 
@@ -84,7 +122,7 @@ def test_four_million_rows_under_512_mib(tables, algo):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_one_and_eight_million_rows(tables, algo):
     few, many = (
-        fit_in_fresh_process(tables(n_rows, 64), algo, "512MiB", n_clusters=10, n_landmarks=500)
+        fit_in_fresh_process(tables(n_rows, 64), algo, "512MiB", **parameters(algo, 10, 500))
         for n_rows in (1_000_000, 8_000_000)
     )
     assert few["keep"] == many["keep"] == "nothing"
@@ -97,6 +135,6 @@ def test_one_and_eight_million_rows(tables, algo):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_nine_million_by_one(tables, algo):
     """The shape that blows up dask-ml's spectral clustering (dask-ml#151)."""
-    few = {"akkmeans": {"max_iter": 10}}.get(algo, {})
-    run = fit_in_fresh_process(tables(9_000_000, 1, 100_000), algo, "512MiB", n_clusters=8, n_landmarks=300, **few)
+    few = {"max_iter": 10} if algo in ("akkmeans", "fcm") else {}
+    run = fit_in_fresh_process(tables(9_000_000, 1, 100_000), algo, "512MiB", **parameters(algo, 8, 300), **few)
     check(run, 512)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -22,13 +23,21 @@ from ..rules.counting import eigengap
 from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
-from ..schedules.passes import label_pass, sum_pass
-from ..schedules.predict import block_layout, compute_here, lazy_distances, lazy_labels, lazy_memberships
+from ..schedules.passes import Labelling, label_pass, sum_pass
+from ..schedules.predict import (
+    block_layout,
+    compute_here,
+    lazy_distances,
+    lazy_labels,
+    lazy_memberships,
+    writing_stage,
+)
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
 from ..system import single_threaded
 from .inputs import is_url, open_rows
 from .problems import make_problem
+from .validation import check_weights
 
 __all__ = ["Fitted", "KernelClusterer"]
 
@@ -43,6 +52,7 @@ class Fitted:
     converged: bool
     data: Dataset | None = None  # blocks that are kept and can be labelled without reading again
     attributes: dict[str, Any] = field(default_factory=dict)
+    prototypes: NDArray[np.int64] | None = None  # rows of the algorithm's own, in the order of the centres
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -110,14 +120,28 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         -------
         self
         """
+        return self._fit(X, None, out, overwrite, checkpoint, client, component, storage_options)
+
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: Any,
+        out: Any,
+        overwrite: bool,
+        checkpoint: Any,
+        client: Any,
+        component: str | None,
+        storage_options: dict[str, Any] | None,
+    ) -> Self:
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
         source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
         key = self._key(checkpoint, storage_options)
         with Output.at(out, overwrite, storage_options) as output, single_threaded():
             engine = make_engine(client, Progress(self.progress))
-            problem = make_problem(self, source, key)
+            weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
+            problem = replace(make_problem(self, source, key), weights=weights)
             settings = self._settings(problem)
-            plan = self._plan(problem, engine, settings)
+            plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)
             setup = prepare(problem, engine, plan, _find_n_clusters)
             try:
@@ -131,7 +155,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 raise
             finally:
                 engine.progress.end()
-            writers = engine.with_threads(plan.layout("labelling").threads)
+            writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
         return self
 
@@ -151,7 +175,10 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """Return further fitted attributes that follow the numbering of the clusters."""
         return {}
 
-    def _plan(self, problem: Problem, engine: Engine, settings: Any) -> Plan:
+    def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
+        """Set further fitted attributes that come from the labelling pass, and warn."""
+
+    def _plan(self, problem: Problem, engine: Engine, settings: Any, writes: bool = False) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
         if problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
@@ -160,7 +187,12 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))
-        return plan_run(problem, engine, [*base_stages(problem), *stages], keep, n_passes, scratch_bytes)
+        own = {stage.name for stage in stages}
+        stages = [*(stage for stage in base_stages(problem) if stage.name not in own), *stages]
+        if writes and self.fuzzy and problem.source.lazy:
+            labelling = next(stage for stage in stages if stage.name == "labelling")
+            stages.append(writing_stage(problem, labelling))
+        return plan_run(problem, engine, stages, keep, n_passes, scratch_bytes)
 
     def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:
         seed = saved_seed(checkpoint, storage_options)
@@ -176,10 +208,12 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             **parameters,
             "algorithm": self.algorithm,
             "seed": setup.problem.key.seed,
-            "shape": [setup.source.n_rows, setup.source.n_features],
-            "stored dtype": str(setup.source.dtype),
+            "shape": [setup.rows.n_rows, setup.rows.n_features],
+            "stored dtype": str(setup.rows.dtype),
             "data": digest({"sample": setup.sample[:256]}),
         }
+        if setup.problem.weights is not None:
+            identity["sample_weight"] = describe(setup.problem.weights)
         checkpoint = Checkpoint(path, identity, storage_options)
         checkpoint.open()
         return checkpoint
@@ -191,7 +225,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         stored = engine.local or setup.problem.scratch is not None
         labels = LabelFile.create(setup.scratch, source.n_rows, n_clusters) if stored else None
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
-        found = label_pass(data, fitted.model, labels)
+        found = label_pass(data, fitted.model, labels, setup.problem.weights)
         order = found.order
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
@@ -213,13 +247,14 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self._n_features_out = n_clusters
         for name, value in {**fitted.attributes, **self._renumber(order)}.items():
             setattr(self, name, value)
+        self._describe(setup, fitted, found)
         n_empty = int((found.counts == 0).sum())
         if n_empty:
             warnings.warn(
                 f"{n_empty} of {n_clusters} clusters have no rows: there may be fewer distinct rows than clusters, or "
                 "the kernel is too wide. Try fewer clusters or a larger gamma.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     # --- results ---------------------------------------------------------------------------------------------
@@ -229,7 +264,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array."""
         check_is_fitted(self)
         if self._source is None:
-            raise AttributeError("Labels are not saved with a model; call predict on the rows.")
+            raise AttributeError(f"Labels are not {self._not_kept}; call predict on the rows.")
         if isinstance(self._labels, np.ndarray):
             return self._labels
         if self._labels is None:
@@ -284,11 +319,15 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        engine = make_engine(None, Progress(False))
+        return -float(self._over_all_rows(source, lambda data: sum_pass(data, self._model, "scoring")).objective.value)
+
+    def _over_all_rows(self, source: Source, look: Callable[[Dataset], Any], client: Any = None) -> Any:
+        """Return what a pass over the blocks of a source finds."""
+        engine = make_engine(client, Progress(False))
         layout = block_layout(source, self._model, engine.threads)
         with single_threaded():
             try:
-                return -float(sum_pass(Dataset(engine, source, layout), self._model, "scoring").objective.value)
+                return look(Dataset(engine, source, layout))
             except BadRowError as error:
                 raise explain_bad_row(engine, source, layout, error) from None
 
@@ -316,6 +355,10 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         source.check_missing(self.missing)
         return source
 
+    @property
+    def _not_kept(self) -> str:
+        return "saved with a model"
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
@@ -332,37 +375,6 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
         return tags
-
-
-class FuzzyMixin:
-    """Memberships of fuzzy estimators."""
-
-    fuzzy: ClassVar[bool] = True
-    _model: Model
-    _source: Any
-    _membership: Any
-
-    @property
-    def membership_(self) -> Any:
-        """Memberships (n_rows, n_clusters), rows summing to 1: numpy for data in memory, else lazy."""
-        check_is_fitted(self)
-        if self._source is None:
-            raise AttributeError("Memberships are not saved with a model; call predict_proba on the rows.")
-        if not self._source.lazy:
-            return self._membership
-        return self._memberships(self._source)  # type: ignore[attr-defined]
-
-    def predict_proba(
-        self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None
-    ) -> Any:
-        """Return the memberships of every row of X, rows summing to 1.
-
-        Parameters
-        ----------
-        X : as for `fit`
-        component, storage_options : as for `fit`
-        """
-        return self._memberships(self._open_new(X, component, storage_options))  # type: ignore[attr-defined]
 
 
 def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:

@@ -60,10 +60,32 @@ n_clusters_evidence_ : dict
     The spectrum behind ``n_clusters="auto"``."""
 
 
+FUZZY_PARAMETERS = """\
+fuzzifier : float or "auto", default "auto"
+    The exponent m > 1 of the memberships. ``"auto"`` is 1.7, or half-way from 1 to the bound above which all
+    memberships become equal (1 / (1 - 2 lambda), lambda from the centred kernel matrix of the sample).
+tol : float, default 1e-3
+    A run ends when no membership changes, squared, by more.
+max_iter : int, default 100
+    The most iterations of a run."""
+
+FUZZY_ATTRIBUTES = """\
+membership_ : array of shape (n_rows, n_clusters)
+    Memberships, rows summing to 1. Lazy for lazy data.
+prototypes_ : ndarray of shape (n_clusters,)
+    The row (of positive weight) nearest to each centre, by number.
+prototype_rows_ : ndarray of shape (n_clusters, n_features)
+    Those rows.
+fuzzifier_ : float
+fuzzifier_bound_ : float
+    Above it memberships tend to be equal; infinite for data that never collapse."""
+
+
 def documented(cls: type[Any]) -> type[Any]:
     """Fill the common parameters and attributes into a class's docstring."""
     text = textwrap.dedent("    " + (cls.__doc__ or ""))
     text = text.replace("{common}", COMMON_PARAMETERS).replace("{attributes}", COMMON_ATTRIBUTES)
+    text = text.replace("{fuzzy}", FUZZY_PARAMETERS).replace("{fuzzy_attributes}", FUZZY_ATTRIBUTES)
     # the rest of the common parameters stand behind the algorithm's own
     text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)
     cls.__doc__ = text.replace("{{", "{").replace("}}", "}")

@@ -108,7 +108,7 @@ class ApproxKernelKMeans(KernelClusterer):
             warnings.warn(
                 f"{type(self).__name__} stopped after max_iter={settings.max_iter} passes with centres still moving.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         model = Model(setup.reader, result.centres, self.rule)
         return Fitted(model, result.history, result.n_iter, result.converged, data)

@@ -34,8 +34,10 @@ _ARRAYS = {
     "order": 1,
     "cluster_sizes": 1,
     "history": 1,
+    "prototypes": 1,
+    "prototype_rows": 2,
 }
-_SAVED_ATTRIBUTES = ("n_iter_", "gamma_", "fuzzifier_", "objective_")
+_SAVED_ATTRIBUTES = ("n_iter_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
 _LEFT_OUT = {"random_state", "progress", "kernel", "gamma", "kernel_params", "landmarks", "init", "scratch"}
 _PLAIN = (str, int, float, bool, type(None))
@@ -52,11 +54,13 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "coefficients": model.centres.coefficients,
         "norms": model.centres.norms,
         "order": order,
-        "cluster_sizes": estimator.cluster_sizes_,
         "history": np.asarray(estimator.history_, dtype=np.float64),
     }
     map_numbers, map_arrays = store_map(map_)
     arrays |= map_arrays
+    for name in ("cluster_sizes", "prototypes", "prototype_rows"):
+        if hasattr(estimator, f"{name}_"):
+            arrays[name] = getattr(estimator, f"{name}_")
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
     description = {
@@ -71,10 +75,11 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "tile_rows": model.reader.tile_rows,
         "nan": model.reader.nan,
         "rule": model.rule.name,
+        "stream": not hasattr(estimator, "cluster_sizes_"),
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
-        "attributes": {name: getattr(estimator, name) for name in _SAVED_ATTRIBUTES if hasattr(estimator, name)},
+        "attributes": _plain_attributes(estimator),
     }
 
     def fill(group: Any) -> None:
@@ -93,6 +98,12 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         group.attrs[_MARK] = description
 
     target.write(fill)
+
+
+def _plain_attributes(estimator: Any) -> dict[str, Any]:
+    """Return the attributes that are numbers or None; JSON has no infinity, which is a bound that is not there."""
+    values = {name: getattr(estimator, name) for name in _SAVED_ATTRIBUTES if hasattr(estimator, name)}
+    return {name: None if value is not None and math.isinf(value) else value for name, value in values.items()}
 
 
 def _plain_parameters(estimator: Any) -> dict[str, Any]:
@@ -140,8 +151,12 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     )
     estimator._source, estimator._labels = None, None
     n_clusters = estimator._model.centres.n_clusters
+    if description.get("stream") is True:  # whose rows are not counted
+        arrays.setdefault("cluster_sizes", np.zeros(n_clusters, dtype=np.int64))
     sizes = arrays.get("cluster_sizes", np.empty(0))
     check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
+    if estimator.fuzzy:
+        _check_prototypes(arrays, n_clusters, map_.n_features, check)
     estimator.n_features_in_ = map_.n_features
     names = description.get("feature_names") or []
     check(isinstance(names, list) and all(isinstance(name, str) for name in names), "its feature names are none")
@@ -151,7 +166,9 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     if map_.kernel is not None:
         estimator.kernel = map_.kernel
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
-    estimator.cluster_sizes_ = sizes
+    for name in ("cluster_sizes", "prototypes", "prototype_rows"):
+        if name in arrays and not (name == "cluster_sizes" and description.get("stream") is True):
+            setattr(estimator, f"{name}_", arrays[name])
     estimator.history_ = arrays.get("history", np.empty(0)).tolist()
     attributes = description.get("attributes")
     for name in _SAVED_ATTRIBUTES:
@@ -161,10 +178,18 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
             and name in attributes
         ):
             setattr(estimator, name, attributes[name])
+    if getattr(estimator, "fuzzifier_bound_", 0) is None:
+        estimator.fuzzifier_bound_ = math.inf
     if "counts" in arrays:
         check(len(arrays["counts"]) == n_clusters, "its win counts do not fit")
         estimator.win_counts_ = arrays["counts"][estimator._model.order]
     return estimator
+
+
+def _check_prototypes(arrays: dict[str, Any], n_clusters: int, n_features: int, check: _Checker) -> None:
+    numbers, rows = arrays.get("prototypes", np.empty(0)), arrays.get("prototype_rows", np.empty((0, 0)))
+    fits = len(numbers) == n_clusters and numbers.dtype.kind in "iu" and (numbers >= 0).all()
+    check(fits and rows.shape == (n_clusters, n_features), "its prototypes do not fit")
 
 
 class _Checker:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
@@ -18,6 +19,7 @@ __all__ = [
     "check_landmarks",
     "check_n_clusters",
     "check_real",
+    "check_weights",
 ]
 
 _DEFAULT_LANDMARKS = 500
@@ -48,6 +50,32 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
         return float(value)
     bounds = f"{'of at least' if closed else 'above'} {above:g}" + (f" and at most {most:g}" if most < math.inf else "")
     raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
+
+
+def check_weights(value: Any, n_rows: int, some: bool = True) -> NDArray[np.float64]:
+    """Return the weights of rows as float64, or say what is wrong with them; `some` of them must be positive."""
+    try:
+        weights = np.asarray(value[:] if type(value).__module__.partition(".")[0] == "zarr" else value)
+        if weights.dtype.kind in "cSU":
+            raise TypeError(f"it holds {weights.dtype}")
+        if weights.dtype.kind not in "biuf":
+            weights = weights.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight is not an array of numbers: {error}.") from None
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight has shape {weights.shape}; pass one weight for each of the {n_rows:,} rows."
+        )
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InvalidInputError(
+            f"sample_weight of row {row:,} is {weights[row]:g}; weights are finite and not negative."
+        )
+    if some and not (weights > 0).any():
+        raise InvalidInputError("Every sample_weight is zero: nothing is left to cluster. Weigh some row above zero.")
+    return weights
 
 
 def check_kernel_params(params: Any) -> dict[str, Any]:

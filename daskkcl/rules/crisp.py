@@ -112,8 +112,10 @@ class FrequencySensitive(Euclidean):
         return (D * (counts / counts.sum()).astype(D.dtype)).argmin(axis=1)
 
 
-def cluster_sums(Z: Floats, labels: NDArray[np.intp], n_clusters: int) -> tuple[Floats, Floats]:
-    """Return the sum of measurements (c, m) and the number of rows (c,) of each cluster.
+def cluster_sums(
+    Z: Floats, labels: NDArray[np.intp], n_clusters: int, weights: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the sum of measurements (c, m) and the number of rows (c,) of each cluster, both weighted if asked.
 
     Labels outside ``range(n_clusters)`` are nobody's.
 
@@ -124,6 +126,10 @@ def cluster_sums(Z: Floats, labels: NDArray[np.intp], n_clusters: int) -> tuple[
     (array([[4.],
            [3.]]), array([1, 2]))
     """
+    if weights is not None:
+        S, _ = cluster_sums(Z * weights[:, None].astype(Z.dtype), labels, n_clusters)
+        own = np.where((labels >= 0) & (labels < n_clusters), labels, n_clusters)
+        return S, np.bincount(own, weights=weights, minlength=n_clusters + 1)[:n_clusters]
     inside = (labels >= 0) & (labels < n_clusters)
     counts = np.bincount(labels[inside], minlength=n_clusters)
     if n_clusters <= _ONE_HOT_CLUSTERS:

@@ -138,7 +138,8 @@ def d2_seeds(
 
     def draw(p: Floats, size: int) -> NDArray[np.int64]:
         total = np.cumsum(p)
-        return np.minimum(np.searchsorted(total, rng.random(size) * total[-1], side="right"), len(p) - 1)
+        last = int(np.searchsorted(total, total[-1]))  # nothing behind it has a share
+        return np.minimum(np.searchsorted(total, rng.random(size) * total[-1], side="right"), last)
 
     seeds = [int(draw(w, 1)[0])]
     nearest = w * distances(np.array(seeds))[:, 0]
@@ -193,26 +194,31 @@ def best_fuzzy_run(
     return min(runs(), key=lambda run: run.objective[-1])
 
 
-def collapse_bound(K: Floats) -> float:
+def collapse_bound(K: Floats, weights: Floats | None = None) -> float:
     """Return the fuzzifier above which equal memberships attract: ``1 / (1 - 2 lambda_1)``.
 
-    lambda_1 is the top eigenvalue of the centred, unit-diagonal kernel matrix divided by its size. Infinite when
-    lambda_1 reaches one half.
+    lambda_1 is the top eigenvalue of the centred, unit-diagonal kernel matrix divided by its size; an object of weight
+    w counts as w objects. Infinite when lambda_1 reaches one half.
 
     Examples
     --------
     >>> import numpy as np
     >>> round(collapse_bound(np.kron(np.eye(4), np.ones((5, 5)))), 3)
     3.0
+    >>> round(collapse_bound(np.eye(4), weights=np.full(4, 5.0)), 3)
+    3.0
     """
     import scipy.linalg
 
     n = len(K)
-    H = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    mean = K @ share
+    H = K - mean - mean[:, None] + share @ mean
     length = np.sqrt(np.maximum(np.diag(H), 0))
-    if n < 3 or not (length > 0).any():
+    if n < 3 or not (length > 1e-8 * np.sqrt(np.abs(np.diag(K)).max())).any():
         return math.inf
     length[length == 0] = np.inf
-    H = H / length[:, None] / length
-    top = float(scipy.linalg.eigh(H, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0]) / n
+    scale = np.sqrt(share) / length
+    H = scale[:, None] * H * scale
+    top = float(scipy.linalg.eigh(H, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0])
     return 1 / (1 - 2 * top) if top < 0.5 else math.inf

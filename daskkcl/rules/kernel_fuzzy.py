@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels import Kernel
 from .fuzzy import memberships
 
-__all__ = ["LiteralRun", "kernel_distances_from", "weighted_kernel_fcm"]
+__all__ = ["LiteralRun", "kernel_distances_from", "kernel_matrix", "weighted_kernel_fcm"]
 
 Floats = NDArray[Any]
+
+_BAND_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,3 +69,19 @@ def kernel_distances_from(K: Floats) -> Any:
     """Return the function that gives squared distances of all objects from some of them."""
     diagonal = np.diag(K)
     return lambda objects: np.maximum(diagonal[:, None] + diagonal[objects] - 2 * K[:, objects], 0)
+
+
+def kernel_matrix(kernel: Kernel, rows: Floats) -> Floats:
+    """Return the kernel matrix of some rows in float64, exactly symmetric, made band by band in its own place."""
+    n = len(rows)
+    X = rows.astype(np.float64, copy=False)
+    K = np.empty((n, n))
+    step = max(1, _BAND_BYTES // (8 * max(1, n)))
+    for a in range(0, n, step):
+        b = min(n, a + step)
+        band = kernel(X[a:b], X[a:])
+        corner = band[:, : b - a]
+        band[:, : b - a] = (corner + corner.T) / 2
+        K[a:b, a:] = band
+        K[b:, a:b] = band[:, b - a :].T
+    return K

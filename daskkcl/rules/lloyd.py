@@ -28,18 +28,27 @@ class LloydRun:
     objective: float
 
 
-def lloyd(Z: Floats, kappa: Floats, start: Centres, map_: Map, max_iter: int, rule: Any = _NEAREST) -> LloydRun:
+def lloyd(
+    Z: Floats,
+    kappa: Floats,
+    start: Centres,
+    map_: Map,
+    max_iter: int,
+    rule: Any = _NEAREST,
+    weights: Floats | None = None,
+) -> LloydRun:
     """Alternate nearest centres and means until no object changes sides; an empty cluster keeps its centre."""
     centres, labels = start, None
     for _ in range(max_iter + 1):
         D = rule.distances(Z, kappa, centres)
         new_labels = D.argmin(axis=1)
-        objective = float(D.min(axis=1).sum(dtype=np.float64))
-        S, counts = cluster_sums(Z, new_labels, centres.n_clusters)
+        nearest = D.min(axis=1)
+        objective = float(nearest.sum(dtype=np.float64) if weights is None else nearest @ weights)
+        S, counts = cluster_sums(Z, new_labels, centres.n_clusters, weights)
         if labels is not None and (labels == new_labels).all():
             break
         labels = new_labels
-        means = np.where(counts[:, None] > 0, S / np.maximum(counts, 1)[:, None], centres.means)
+        means = np.where(counts[:, None] > 0, S / np.where(counts > 0, counts, 1)[:, None], centres.means)
         centres = Centres.from_means(means, map_)
     return LloydRun(centres, counts, objective)
 
@@ -53,13 +62,14 @@ def best_lloyd_run(
     n_init: int,
     rng: np.random.Generator,
     rule: Any = _NEAREST,
+    weights: Floats | None = None,
 ) -> LloydRun:
     """Run from several greedy D² seedings and keep the one of lowest objective."""
-    weights = np.ones(len(Z))
+    w = np.ones(len(Z)) if weights is None else weights
 
     def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
         for _ in range(n_init):
-            seeds = d2_seeds(distances_from(Z, kappa, map_), weights, n_clusters, rng)
-            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule)
+            seeds = d2_seeds(distances_from(Z, kappa, map_), w, n_clusters, rng)
+            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule, weights)
 
     return min(runs(), key=lambda run: run.objective)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from operator import getitem
 from typing import Any
@@ -14,56 +14,21 @@ from numpy.typing import NDArray
 from ..maps.base import Centres, Map
 from ..plan import block_edges
 from ..random import Key
-from ..rules.fuzzy import Fuzzy, best_fuzzy_run, fuzzy_c_means
+from ..rules.fuzzy import FuzzyRun
 from .checkpoint import Checkpoint
-from .data import Dataset, RowReader, make_window
+from .data import RowReader, make_window
+from .fuzzy import FuzzyResult, FuzzySettings, Prototypes, Summary, exact_passes, points_of, run_on_points
 from .graph import Graph
-from .passes import sum_pass
 from .setup import Setup
-from .tasks import Model, Reader, measure_block, task
+from .tasks import Reader, measure_block, task
 
-__all__ = ["FAN_IN", "FuzzyResult", "FuzzySettings", "Summary", "online_fuzzy"]
+__all__ = ["FAN_IN", "Levels", "final_run", "online_fuzzy", "summarise", "wait", "with_prototypes"]
 
 Floats = NDArray[Any]
 
 FAN_IN = 10  # summaries merged into one: at most this many times c centres wait on a level
+Levels = dict[int, tuple[int, list[Summary]]]  # level -> (groups merged so far, summaries waiting)
 _ROUND_CHUNKS = FAN_IN**3  # chunks in one graph: whole groups; a checkpoint follows each
-
-
-@dataclass(frozen=True)
-class FuzzySettings:
-    """Parameters of the fuzzy runs inside chunks and of the final ones."""
-
-    n_clusters: int
-    fuzzifier: float
-    tol: float
-    max_iter: int
-    n_init: int
-    chunk_rows: int
-    # "given": every run starts from the given centres; "sample": chunks start from the sample's centres, merged ones
-    # seed themselves; "d2", "random": every run seeds itself.
-    seeding: str
-    max_passes: int
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """What stands for a chunk: mean measurements of its centres (c, m) and their masses (c,)."""
-
-    means: Floats
-    masses: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class FuzzyResult:
-    """Final centres with masses; J over the final run and the exact passes after it."""
-
-    map_: Map
-    centres: Centres
-    masses: Floats
-    history: tuple[float, ...]
-    n_iter: int
-    converged: bool
 
 
 def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, checkpoint: Checkpoint) -> FuzzyResult:
@@ -75,7 +40,7 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     key = setup.problem.key.child("okfcm")
     saved = checkpoint.load()
     if saved and "pass_means" in saved:
-        return _exact_passes(setup, saved, settings, checkpoint)
+        return exact_passes(setup, saved, settings, settings.max_passes - 1, checkpoint)
     levels, position = _restore(saved)
     n_rows, block_rows = setup.problem.n_rows, setup.layout("chunks").block_rows
     rounds = [*range(position, n_rows, settings.chunk_rows * _ROUND_CHUNKS), n_rows]
@@ -85,46 +50,21 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     setup.engine.progress.advance(position)
     for edges in blocks:
         for level, summary in _run_round(setup, rows, edges, start, settings, key):
-            _wait(levels, level, summary, setup.map_, start, settings, key)
+            wait(levels, level, summary, setup.map_, start, settings, key)
         checkpoint.save(_state(levels, edges[-1]))
     setup.engine.progress.end()
-    waiting = [summary for level in sorted(levels, reverse=True) for summary in levels[level][1]]
-    points = _points(waiting, setup.map_)
-    run = best_fuzzy_run(
-        *points,
-        setup.map_,
-        settings.n_clusters,
-        settings.fuzzifier,
-        settings.tol,
-        settings.max_iter,
-        n_init=0 if settings.seeding == "given" else settings.n_init,
-        rng=key.child("final").generator(),
-        seeding="random" if settings.seeding == "random" else "d2",
-        also=start,
-    )
+    run = final_run(levels, setup.map_, start, settings, key)
     if settings.max_passes <= 1:
-        return FuzzyResult(setup.map_, run.centres, run.masses, run.objective, run.n_iter, run.converged)
-    found = {"pass_means": np.asarray(run.centres.means), "pass_masses": run.masses, "pass_history": np.empty(0)}
-    return _exact_passes(setup, found, settings, checkpoint)
+        return FuzzyResult(setup.map_, run.centres, run.objective, run.n_iter, run.converged)
+    found = {"pass_means": np.asarray(run.centres.means), "pass_history": np.empty(0)}
+    return exact_passes(setup, found, settings, settings.max_passes - 1, checkpoint)
 
 
-def _exact_passes(setup: Setup, state: dict[str, Any], settings: FuzzySettings, checkpoint: Checkpoint) -> FuzzyResult:
-    """Go on with exact steps over all rows until J settles."""
-    data = Dataset(setup.engine, setup.source, setup.layout("labelling"))
-    centres, mass = Centres.from_means(state["pass_means"], setup.map_), state["pass_masses"]
-    history: list[float] = state["pass_history"].tolist()
-    while len(history) < settings.max_passes - 1 and not _settled(history):
-        sums = sum_pass(data, Model(setup.reader, centres, Fuzzy(settings.fuzzifier)), f"pass {len(history) + 1}")
-        history.append(float(sums.objective.value))
-        mass = sums.mass.value
-        means = np.where(mass[:, None] > 0, sums.S.value / np.maximum(mass, 1e-300)[:, None], centres.means)
-        centres = Centres.from_means(means, setup.map_)
-        checkpoint.save({"pass_means": means, "pass_masses": mass, "pass_history": np.array(history)})
-    return FuzzyResult(setup.map_, centres, mass, tuple(history), len(history), _settled(history))
-
-
-def _settled(history: list[float]) -> bool:
-    return len(history) > 1 and history[-2] - history[-1] <= 1e-4 * history[-2]
+def final_run(levels: Levels, map_: Map, start: Centres | None, settings: FuzzySettings, key: Key) -> FuzzyRun:
+    """Cluster the centres of all summaries that wait."""
+    waiting = [summary for level in sorted(levels, reverse=True) for summary in levels[level][1]]
+    n_init = 0 if settings.seeding == "given" else settings.n_init
+    return run_on_points(points_of(waiting, map_), map_, settings, key.child("final"), n_init, start)
 
 
 def _run_round(
@@ -132,7 +72,7 @@ def _run_round(
 ) -> list[tuple[int, Summary]]:
     """Summarise the chunks of some blocks and merge whole groups; return what is left, with its level."""
     layout, graph = setup.layout("chunks"), Graph()
-    reader, shared = graph.value(setup.reader), graph.value((start, settings, key))
+    reader, shared = graph.value(setup.reader), graph.value((start, settings, key, setup.problem.weights))
     engine = setup.engine.with_threads(layout.threads)
     window, summaries = make_window(graph, engine), []
     for (a, b), block in zip(pairwise(edges), rows.blocks(graph, edges, window), strict=True):
@@ -157,59 +97,43 @@ def _run_round(
 @task
 def summarise_chunks(rows: Floats, start: int, first_chunk: int, reader: Reader, shared: Any) -> list[Summary]:
     """Run fuzzy c-means on each chunk of a block of rows."""
-    centres, settings, key = shared
+    centres, settings, key, of_all_rows = shared
     summaries = []
     for number, first in enumerate(range(0, len(rows), settings.chunk_rows), start=first_chunk):
         chunk = measure_block(rows[first : first + settings.chunk_rows], start + first, reader)
-        weights = np.ones(len(chunk.kappa)) if chunk.valid is None else chunk.valid.astype(float)
-        summaries.append(_fuzzy_run(chunk.Z, chunk.kappa, weights, centres, reader.map_, settings, key.child(number)))
+        points = (chunk.Z, chunk.kappa, chunk.weights(of_all_rows, start + first))
+        summaries.append(summarise(points, centres, reader.map_, settings, key.child(number)))
     return summaries
 
 
 @task
 def merge_summaries(summaries: list[Summary], reader: Reader, shared: Any, level: int, group: int) -> Summary:
     """Cluster the centres of several summaries into one summary."""
-    centres, settings, key = shared
-    Z, kappa, weights = _points(summaries, reader.map_)
+    centres, settings, key, _ = shared
+    points = points_of(summaries, reader.map_)
     # The centres of one group need not look like those of all rows: unless told otherwise they seed themselves.
     start = centres if settings.seeding == "given" else None
-    return _fuzzy_run(Z, kappa, weights, start, reader.map_, settings, key.child("merge", level, group))
+    merged = summarise(points, start, reader.map_, settings, key.child("merge", level, group))
+    return with_prototypes(merged, [s.prototypes for s in summaries if s.prototypes is not None], reader.map_)
 
 
-def _fuzzy_run(
-    Z: Any, kappa: Floats, weights: Floats, start: Centres | None, map_: Map, settings: FuzzySettings, key: Key
-) -> Summary:
-    arguments = (map_, settings.fuzzifier, settings.tol, settings.max_iter)
-    if not (weights > 0).any():
+def with_prototypes(summary: Summary, candidates: list[Prototypes], map_: Map) -> Summary:
+    """Return the summary with the candidates nearest to its centres, if there are any."""
+    if not candidates:
+        return summary
+    centres = Centres.from_means(summary.means, map_)
+    return replace(summary, prototypes=Prototypes.join(candidates).nearest(centres, map_))
+
+
+def summarise(points: Any, start: Centres | None, map_: Map, settings: FuzzySettings, key: Key) -> Summary:
+    """Cluster weighted objects, from `start` or from one seeding of their own."""
+    if not (points[2] > 0).any():
         return Summary(np.zeros((settings.n_clusters, map_.n_measurements)), np.zeros(settings.n_clusters))
-    if start is not None:
-        run = fuzzy_c_means(Z, kappa, weights, start, *arguments)
-    else:
-        run = best_fuzzy_run(
-            Z,
-            kappa,
-            weights,
-            map_,
-            settings.n_clusters,
-            *arguments[1:],
-            n_init=1,
-            rng=key.generator(),
-            seeding="random" if settings.seeding == "random" else "d2",
-        )
+    run = run_on_points(points, map_, settings, key, 1 if start is None else 0, start)
     return Summary(np.asarray(run.centres.means), run.masses)
 
 
-def _points(summaries: list[Summary], map_: Map) -> tuple[Floats, Floats, Floats]:
-    """Return the centres of summaries as weighted objects: measurements, squared lengths, masses."""
-    means = np.concatenate([summary.means for summary in summaries])
-    lengths = np.einsum("cm,cm->c", map_.dual(means), means)
-    return means.astype(map_.dtype), lengths.astype(map_.dtype), np.concatenate([s.masses for s in summaries])
-
-
-Levels = dict[int, tuple[int, list[Summary]]]  # level -> (groups merged so far, summaries waiting)
-
-
-def _wait(
+def wait(
     levels: Levels, level: int, summary: Summary, map_: Map, start: Centres | None, settings: FuzzySettings, key: Key
 ) -> None:
     """Let a summary wait on its level; when FAN_IN wait, they become one on the next."""
@@ -219,8 +143,8 @@ def _wait(
         levels[level] = (merged, waiting)
         return
     levels[level] = (merged + 1, [])
-    one = merge_summaries(waiting, Reader(map_, 1), (start, settings, key), level, merged)
-    _wait(levels, level + 1, one, map_, start, settings, key)
+    one = merge_summaries(waiting, Reader(map_, 1), (start, settings, key, None), level, merged)
+    wait(levels, level + 1, one, map_, start, settings, key)
 
 
 def _state(levels: Levels, position: int) -> dict[str, Any]:

@@ -62,6 +62,10 @@ class Engine:
         with single_threaded():
             return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
 
+    def here(self) -> Engine:
+        """Return an engine that computes in this process."""
+        return Engine(None, self.threads, self.progress)
+
     def with_threads(self, threads: int) -> Engine:
         """Return an engine that uses at most so many threads here."""
         return Engine(self.client, min(threads, self.threads), self.progress)

@@ -1,8 +1,13 @@
-"""Online kernel fuzzy c-means as published: chunks are random subsets, each with a kernel matrix of its own."""
+"""The kernel fuzzy c-means family as published: kernel matrices of all rows, of a sample or of chunks, in memory.
+
+Havens, Bezdek and Palaniswami, "Incremental kernel fuzzy c-means" (doi:10.1007/978-3-642-27534-0_1). Centres are
+combinations of the rows of a run; what a run passes on are prototypes, the single rows nearest to its centres.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,139 +18,247 @@ from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
 from ..random import Key
 from ..rules.fuzzy import d2_seeds
-from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, weighted_kernel_fcm
+from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, kernel_matrix, weighted_kernel_fcm
 from .checkpoint import Checkpoint
-from .chunks import FuzzyResult, FuzzySettings
+from .fuzzy import FuzzyResult, FuzzySettings
 from .graph import Graph, Window
-from .setup import Setup
-from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
-from .tasks import BadRowError, bad_rows, task
+from .setup import Setup, draw_rows, weights_of
+from .tasks import task
+from .walk import ChunkWalk
 
-__all__ = ["online_fuzzy_literal"]
+__all__ = ["Literal", "online_literal", "sample_literal", "single_pass_literal"]
 
 Floats = NDArray[Any]
 
-_SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint follows each
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """Weighted rows and their numbers in the data."""
+
+    rows: Floats
+    numbers: NDArray[np.int64]
+    weights: Floats
+
+    @staticmethod
+    def join(parts: list[Objects]) -> Objects:
+        """Put objects one behind the other."""
+        return Objects(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+        )
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The arrays of a checkpoint."""
+        return {"rows": self.rows, "numbers": self.numbers, "weights": self.weights}
 
 
 @dataclass(frozen=True, eq=False)
-class _Prototypes:
-    """Single rows that stand for a chunk, and their weights (column sums of U)."""
+class Literal:
+    """What all runs of a literal algorithm share.
 
-    rows: Floats
-    weights: Floats
-
-
-def online_fuzzy_literal(
-    setup: Setup,
-    kernel: Kernel,
-    start_rows: Floats | None,
-    settings: FuzzySettings,
-    extend: str,
-    checkpoint: Checkpoint,
-) -> FuzzyResult:
-    """Online kernel fuzzy c-means as published (Algorithm 6): chunks are random subsets with their own kernel matrix.
-
-    Each chunk gives c prototype rows weighted by the column sums of its memberships; one weighted run on all
-    prototypes ends it. All rows are then placed by distance to the centres of that run (``extend="centres"``) or to
-    its prototype rows (``"prototypes"``, as published).
+    Parameters
+    ----------
+    kernel : Kernel
+    start_rows : ndarray or None
+        Rows where runs begin; they join a run with weight zero.
+    settings : FuzzySettings
+    extend : {"centres", "prototypes"}
+        How rows outside a run are placed: by distance to its centres, or to its prototypes.
+    tile_rows : int
+        For the map of the final centres.
     """
-    rows, weights = _prototypes(setup, kernel, start_rows, settings, checkpoint)
-    run = _literal_run(rows, weights, kernel, start_rows, settings, setup.problem.key.child("okfcm", "final"))
-    dtype = setup.problem.dtype
-    if extend == "prototypes":
-        final = rows[run.prototypes]
-        norms = kernel.diagonal(final.astype(np.float64))
-        centres = Centres(np.eye(len(final)), norms, None, dtype)
-        map_ = LandmarkMap(kernel, final, dtype)
-    else:
-        objects = rows if start_rows is None else np.concatenate([rows, start_rows])
-        used = (run.A != 0).any(axis=1)  # of the starting rows, only where a centre that got no mass still stands
-        centres = Centres(np.ascontiguousarray(run.A[used].T), run.norms, None, dtype)
-        map_ = LandmarkMap(kernel, objects[used], dtype)
-    masses = (weights[:, None] * run.U[: len(rows)] ** settings.fuzzifier).sum(axis=0)
-    return FuzzyResult(map_, centres, masses, run.objective, run.n_iter, run.converged)
+
+    kernel: Kernel
+    start_rows: Floats | None
+    settings: FuzzySettings
+    extend: str
+    tile_rows: int
+
+    def runs(self, objects: Objects, key: Key, carried: int = 0) -> LiteralRun:
+        """Run weighted KFCM (Algorithm 3) on the kernel matrix of some objects; of several seedings keep the lowest J.
+
+        The first `carried` objects are prototypes of an earlier run: when starting rows were given, runs go on there.
+        """
+        settings, n, c = self.settings, len(objects.rows), self.settings.n_clusters
+        given = self.start_rows is not None
+        joined = self._with_start(objects, carried)
+        K, weights, rng = kernel_matrix(self.kernel, joined.rows), joined.weights, key.generator()
+        runs: list[LiteralRun] = []
+        for _ in range(1 if given else settings.n_init):
+            if given:
+                seeds = np.arange(n, n + c) if len(joined.rows) > n else np.arange(c)
+            elif settings.seeding == "random":
+                some = np.flatnonzero(weights > 0)
+                seeds = rng.choice(some, c, replace=len(some) < c)
+            else:
+                seeds = d2_seeds(kernel_distances_from(K), weights, c, rng)
+            A = np.zeros((len(joined.rows), c))
+            A[seeds, np.arange(c)] = 1
+            run = weighted_kernel_fcm(K, weights, A, settings.fuzzifier, settings.tol, settings.max_iter)
+            if not runs or run.objective[-1] < runs[0].objective[-1]:
+                runs = [run]  # one at a time: memberships of all of them may be large
+        return runs[0]
+
+    def _with_start(self, objects: Objects, carried: int) -> Objects:
+        """Return the objects, and behind them the rows to start from, unless the run starts from carried ones."""
+        if self.start_rows is None or carried:
+            return objects
+        none = np.full(len(self.start_rows), -1)
+        start = Objects(self.start_rows.astype(objects.rows.dtype, copy=False), none, np.zeros(len(none)))
+        if not np.array_equal(start.rows, self.start_rows):  # centre rows need not be of the data's type
+            objects = replace(objects, rows=objects.rows.astype(np.float64))
+            start = replace(start, rows=self.start_rows.astype(np.float64))
+        return Objects.join([objects, start])
+
+    def prototypes(self, objects: Objects, run: LiteralRun) -> Objects:
+        """Return the rows nearest to the centres of a run, weighted by what they stand for.
+
+        The weight is the column sum of ``w u`` (Algorithm 5 line 9 and Algorithm 6 line 9 lack the w).
+        """
+        P, n = run.prototypes, len(objects.rows)
+        return Objects(objects.rows[P], objects.numbers[P], (objects.weights[:, None] * run.U[:n]).sum(axis=0))
+
+    def result(self, objects: Objects, run: LiteralRun, dtype: np.dtype[Any], carried: int = 0) -> FuzzyResult:
+        """Return what places all rows after the last run."""
+        numbers = objects.numbers[run.prototypes]
+        joined = self._with_start(objects, carried)
+        if self.extend == "prototypes":
+            rows = joined.rows[run.prototypes]
+            centres = Centres(np.eye(len(rows)), self.kernel.diagonal(rows.astype(np.float64)), None, dtype)
+        else:
+            used = (run.A != 0).any(axis=1)  # of the starting rows, only where a centre that got no mass still stands
+            rows = joined.rows[used]
+            centres = Centres(np.ascontiguousarray(run.A[used].T), run.norms, None, dtype)
+        map_ = LandmarkMap(self.kernel, rows, dtype)
+        return FuzzyResult(
+            map_, centres, run.objective, run.n_iter, run.converged, prototypes=numbers, tile_rows=self.tile_rows
+        )
 
 
-def _prototypes(
-    setup: Setup, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, checkpoint: Checkpoint
-) -> tuple[Floats, Floats]:
-    """Return the prototype rows of all chunks and their weights."""
-    none = np.empty((0, setup.source.n_features), dtype=setup.source.dtype)
-    saved = checkpoint.load() or {"rows": none, "weights": np.empty(0), "position": np.array(0)}
-    rows, weights, position = saved["rows"], saved["weights"], int(saved["position"])
-    progress, layout = setup.engine.progress, setup.layout("subsets")
-    engine, key = setup.engine.with_threads(layout.threads), setup.problem.key.child("okfcm")
-    if position == setup.problem.n_rows:
-        return rows, weights
-    blocks = epoch_blocks(setup, 0, position)
-    shared = (blocks, kernel, start_rows, settings, setup.problem.nan, key)
-    progress.begin("chunks", setup.problem.n_rows)
-    progress.advance(position)
-    for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
-        stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
-        graph = Graph()
-        keys = _literal_segment(graph, blocks, range(segment, stop), shared, engine.threads + 1)
-        parts = engine.run(graph, keys, "literal_chunks", layout.block_rows)
-        chunks = [chunk for part in parts for chunk in part]
-        rows = np.concatenate([rows, *(chunk.rows for chunk in chunks)])
-        weights = np.concatenate([weights, *(chunk.weights for chunk in chunks)])
-        checkpoint.save({"rows": rows, "weights": weights, "position": np.array(blocks.edges[stop])})
-    progress.end()
-    return rows, weights
+def sample_literal(setup: Setup, literal: Literal, sample_rows: int, checkpoint: Checkpoint) -> FuzzyResult:
+    """Cluster a sample by its kernel matrix and extend (rseKFCM, Algorithm 4); a sample of all rows is KFCM."""
+    problem, saved = setup.problem, checkpoint.load()
+    rows, numbers = draw_rows(problem, setup.source, setup.engine, setup.layout("sampling"), sample_rows)
+    if sample_rows >= problem.n_rows:  # KFCM: rows as they stand, which is also the order of ties
+        order = np.argsort(numbers)
+        rows, numbers = rows[order], numbers[order]
+    objects = Objects(rows, numbers, weights_of(problem, numbers))
+    setup.engine.progress.begin("kernel matrix", len(rows))
+    run = _restore_run(saved) if saved else literal.runs(objects, problem.key.child("rsekfcm"))
+    if saved is None:
+        checkpoint.save(_run_state(run))
+    setup.engine.progress.advance(len(rows))
+    setup.engine.progress.end()
+    return literal.result(objects, run, problem.dtype)
 
 
-def _literal_segment(graph: Graph, blocks: ShuffledBlocks, segment: range, shared: Any, ahead: int) -> list[Any]:
-    common, window = graph.value(shared), Window(graph, ahead)
-    for start, rows in shuffled_rows(graph, blocks, segment, lambda i: window.after()):
-        window.add(graph.call(literal_chunks, rows, start, common))
-    return window.results
+def online_literal(setup: Setup, literal: Literal, order: str, checkpoint: Checkpoint) -> FuzzyResult:
+    """Online kernel fuzzy c-means (Algorithm 6): chunks with kernel matrices of their own, then their prototypes."""
+    key, n_rows, saved = setup.problem.key.child("okfcm"), setup.problem.n_rows, checkpoint.load()
+    none = Objects(np.empty((0, setup.source.n_features), setup.source.dtype), np.empty(0, np.int64), np.empty(0))
+    prototypes = Objects(saved["rows"], saved["numbers"], saved["weights"]) if saved else none
+    position = int(saved["position"]) if saved else 0
+    if position < n_rows:
+        walk = ChunkWalk(setup, order, position)
+        shared = (literal, walk.order, setup.problem.nan, setup.problem.weights, key)
+        setup.engine.progress.begin("chunks", n_rows)
+        setup.engine.progress.advance(position)
+        for segment in walk.segments:
+            graph = Graph()
+            common, window = graph.value(shared), Window(graph, walk.engine.threads + 1)
+            for place, rows in walk.rows(graph, segment, window):
+                window.add(graph.call(literal_chunks, rows, place, common))
+            parts = walk.run(graph, window.results, segment, literal_chunks)
+            prototypes = Objects.join([prototypes, *(chunk for part in parts for chunk in part)])
+            checkpoint.save({**prototypes.state, "position": np.array(walk.edges[segment.stop])})
+        setup.engine.progress.end()
+    run = literal.runs(prototypes, key.child("final"))
+    return literal.result(prototypes, run, setup.problem.dtype)
 
 
 @task
-def literal_chunks(rows: Floats, position: int, shared: Any) -> list[_Prototypes]:
-    """Run weighted kernel fuzzy c-means on each chunk of a block of shuffled rows."""
-    blocks, kernel, start_rows, settings, nan, key = shared
-    chunks = []
-    for first in range(0, len(rows), settings.chunk_rows):
-        chunk = _usable(rows[first : first + settings.chunk_rows], position + first, blocks, nan)
-        if len(chunk) == 0:
-            continue
-        number = (position + first) // settings.chunk_rows
-        run = _literal_run(chunk, np.ones(len(chunk)), kernel, start_rows, settings, key.child(number))
-        chunks.append(_Prototypes(chunk[run.prototypes], run.U[: len(chunk)].sum(axis=0)))
-    return chunks
+def literal_chunks(rows: Floats, position: int, shared: Any) -> list[Objects]:
+    """Run weighted kernel fuzzy c-means on each chunk of a block of rows; return their prototypes."""
+    literal, _, _, _, key = shared
+    prototypes = []
+    for number, objects in _chunks(rows, position, shared):
+        run = literal.runs(objects, key.child(number))
+        prototypes.append(literal.prototypes(objects, run))
+    return prototypes
 
 
-def _usable(rows: Floats, position: int, blocks: ShuffledBlocks, nan: str) -> Floats:
-    bad = bad_rows(rows)
-    if bad is None:
-        return rows
-    if nan == "raise":
-        raise BadRowError(blocks.row_number(position + int(np.flatnonzero(bad)[0])))
-    return rows[~bad]
+def single_pass_literal(setup: Setup, literal: Literal, order: str, checkpoint: Checkpoint) -> FuzzyResult:
+    """Single-pass kernel fuzzy c-means (Algorithm 5): prototypes join the next chunk, weighted by all before them."""
+    key, n_rows, saved = setup.problem.key.child("spkfcm"), setup.problem.n_rows, checkpoint.load()
+    state, position = None, 0
+    if saved:
+        position = int(saved["position"])
+        if "A" in saved:
+            objects = Objects(saved["rows"], saved["numbers"], saved["weights"])
+            state = (objects, _restore_run(saved), int(saved["carried"]))
+    if position < n_rows:
+        walk = ChunkWalk(setup, order, position)
+        shared = (literal, walk.order, setup.problem.nan, setup.problem.weights, key)
+        setup.engine.progress.begin("chunks", n_rows)
+        setup.engine.progress.advance(position)
+        for segment in walk.segments:
+            graph = Graph()
+            common, window = graph.value(shared), Window(graph, walk.engine.threads + 1)
+            chain = graph.value(state)
+            for place, rows in walk.rows(graph, segment, window):
+                chain = graph.call(meet_literal_chunks, chain, rows, place, common)
+                window.add(chain)
+            (state,) = walk.run(graph, [chain], segment, meet_literal_chunks)
+            found: dict[str, Any] = {"position": np.array(walk.edges[segment.stop])}
+            if state is not None:
+                found |= {**state[0].state, **_run_state(state[1]), "carried": np.array(state[2])}
+            checkpoint.save(found)
+        setup.engine.progress.end()
+    assert state is not None  # there is a row with weight: the sample has some
+    return literal.result(state[0], state[1], setup.problem.dtype, state[2])
 
 
-def _literal_run(
-    rows: Floats, weights: Floats, kernel: Kernel, start_rows: Floats | None, settings: FuzzySettings, key: Key
-) -> LiteralRun:
-    """Run on the kernel matrix of some rows; given starting rows join them with weight zero."""
-    n, c = len(rows), settings.n_clusters
-    if start_rows is not None:
-        rows = np.concatenate([rows.astype(np.float64), start_rows.astype(np.float64)])
-        weights = np.concatenate([weights, np.zeros(len(start_rows))])
-    K = kernel(rows.astype(np.float64), rows.astype(np.float64))
-    K = (K + K.T) / 2
-    runs = []
-    rng = key.generator()
-    for _ in range(1 if start_rows is not None else settings.n_init):
-        if start_rows is not None:
-            seeds = np.arange(n, n + c)
-        elif settings.seeding == "random":
-            seeds = rng.choice(n, c, replace=n < c)
-        else:
-            seeds = d2_seeds(kernel_distances_from(K), weights, c, rng)
-        A = np.zeros((len(rows), c))
-        A[seeds, np.arange(c)] = 1
-        runs.append(weighted_kernel_fcm(K, weights, A, settings.fuzzifier, settings.tol, settings.max_iter))
-    return min(runs, key=lambda run: run.objective[-1])
+@task
+def meet_literal_chunks(state: Any, rows: Floats, position: int, shared: Any) -> Any:
+    """Let the chunks of a block follow one another; the state is the last run, its objects, how many were carried."""
+    literal, _, _, _, key = shared
+    for number, objects in _chunks(rows, position, shared):
+        carried = 0
+        if state is not None:
+            objects = Objects.join([literal.prototypes(*state[:2]), objects])  # line 6
+            carried = literal.settings.n_clusters
+        state = (objects, literal.runs(objects, key.child(number), carried), carried)
+    return state
+
+
+def _chunks(rows: Floats, position: int, shared: Any) -> Iterator[tuple[int, Objects]]:
+    """Yield number and objects of the chunks of a block that have a usable row of positive weight."""
+    literal, order, nan, weights, _ = shared
+    step = literal.settings.chunk_rows
+    for first in range(0, len(rows), step):
+        place = position + first
+        chunk, numbers = order.usable(rows[first : first + step], place, nan)
+        own = np.ones(len(chunk)) if weights is None else weights[numbers]
+        part = own > 0  # a row of weight zero has no part in a run
+        if part.any():
+            yield place // step, Objects(chunk[part], numbers[part], own[part])
+
+
+def _run_state(run: LiteralRun) -> dict[str, Any]:
+    return {
+        "U": run.U,
+        "A": run.A,
+        "norms": run.norms,
+        "prototypes": run.prototypes,
+        "history": np.array(run.objective),
+        "end": np.array([run.n_iter, run.converged]),
+    }
+
+
+def _restore_run(state: dict[str, Any]) -> LiteralRun:
+    n_iter, converged = state["end"].tolist()
+    history = tuple(state["history"].tolist())
+    arrays = (state["U"], state["A"], np.empty(0), state["norms"], state["prototypes"])
+    return LiteralRun(*arrays, history, n_iter, bool(converged))

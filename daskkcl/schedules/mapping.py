@@ -37,10 +37,20 @@ _SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
 
 
 def make_map(
-    problem: Problem, engine: Engine, plan: Plan, source: Source, sample: Floats, n_clusters: int, scratch: Scratch
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    source: Source,
+    sample: Floats,
+    typical: Floats,
+    n_clusters: int,
+    scratch: Scratch,
 ) -> tuple[Map, Map, Source]:
-    """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them."""
-    kernel = None if problem.kernel is None else problem.kernel.resolve(sample[:_WIDTH_ROWS])
+    """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them.
+
+    `typical` rows give the width of the kernel: some of the sample, as often as their weights say.
+    """
+    kernel = None if problem.kernel is None else problem.kernel.resolve(typical)
     landmarks = _landmarks(problem, engine, sample, kernel)
     size = len(landmarks) if problem.recipe.uses_landmarks else problem.n_landmarks
     making = Making(sample, landmarks, size, kernel, problem.dtype, problem.key, problem.n_rows, n_clusters)

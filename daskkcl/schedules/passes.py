@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,27 @@ from numpy.typing import NDArray
 
 from ..maps.base import Centres
 from ..rules.crisp import cluster_sums
+from ..rules.fuzzy import Fuzzy
 from ..rules.sums import ExactSum
 from .data import Dataset
 from .graph import Graph
-from .tasks import Model, Reader, Sums, label_block, sum_block, task, tiles
+from .tasks import Model, Reader, Sums, labelled_tiles, sum_block, task, tiles
 
-__all__ = ["Labelling", "label_pass", "label_sums", "sum_pass"]
+__all__ = ["Labelling", "label_pass", "label_sums", "reduce_pass", "sum_pass"]
 
-
-def sum_pass(data: Dataset, model: Model, title: str) -> Sums:
-    """Return the sums of one step of alternating optimisation over all rows."""
-    return _reduce(data, sum_block, Sums.combine, (model,), title)
+Floats = NDArray[Any]
 
 
-def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
+def sum_pass(
+    data: Dataset, model: Model, title: str, weights: Floats | None = None, before: Centres | None = None
+) -> Sums:
+    """Return the sums of one step of alternating optimisation over all rows (see `sum_block`)."""
+    return reduce_pass(data, sum_block, Sums.combine, (model, weights, before), title)
+
+
+def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
+    """Let a function of block, first row and shared values see all rows; combine what it returns, in order."""
+
     def prepare(graph: Graph) -> Any:
         common = [graph.value(value) for value in shared]
         return lambda start, block: graph.call(function, block, start, *common)
@@ -33,65 +41,112 @@ def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...],
     return total
 
 
-def label_sums(data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: int) -> tuple[Centres, Any]:
-    """Return the means and counts of clusters given by a label for every row (negative: nobody's)."""
-    total = _reduce(data, label_sum_block, Sums.combine, (reader, labels, n_clusters), "initial labels")
+def label_sums(
+    data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: int, weights: Floats | None = None
+) -> tuple[Centres, Any]:
+    """Return the means and counts (weights) of clusters given by a label for every row (negative: nobody's)."""
+    shared = (reader, labels, n_clusters, weights)
+    total = reduce_pass(data, label_sum_block, Sums.combine, shared, "initial labels")
     counts = total.mass.value
-    return Centres.from_means(total.S.value / np.maximum(counts, 1)[:, None], reader.map_), counts
+    return Centres.from_means(total.S.value / np.where(counts > 0, counts, 1)[:, None], reader.map_), counts
 
 
 @task
-def label_sum_block(block: Any, start: int, reader: Reader, labels: NDArray[Any], n_clusters: int) -> Sums:
+def label_sum_block(
+    block: Any, start: int, reader: Reader, labels: NDArray[Any], n_clusters: int, weights: Floats | None = None
+) -> Sums:
     """Return the sums of measurements over given labels."""
     S, mass, n_rows = ExactSum.zeros((n_clusters, reader.map_.n_measurements)), ExactSum.zeros((n_clusters,)), 0
     for tile in tiles(block, start, reader):
         own = labels[tile.start :][: len(tile.Z)].astype(np.int64)
         if tile.valid is not None:
             own = np.where(tile.valid, own, -1)
-        tile_S, counts = cluster_sums(tile.Z, own, n_clusters)
+        tile_S, counts = cluster_sums(tile.Z, own, n_clusters, None if weights is None else tile.weights(weights))
         S, mass, n_rows = S + tile_S, mass + counts, n_rows + tile.n_valid
     return Sums(S, mass, ExactSum.zeros(()), n_rows)
 
 
+@dataclass(frozen=True, eq=False)
 class Labelling:
-    """What the labelling pass found: rows of each cluster, the first of them, dropped rows, the objective."""
+    """What the labelling pass found.
 
-    def __init__(
-        self, counts: NDArray[np.int64], first: NDArray[np.int64], n_dropped: int, objective: ExactSum
-    ) -> None:
-        self.counts, self.first, self.n_dropped, self.objective = counts, first, n_dropped, objective
+    Rows of each cluster and their weight, the first of them, dropped rows, the objective; of fuzzy models also the
+    row nearest to each centre (squared distance, row), and squared distances to the nearest centre, summed.
+    """
+
+    counts: NDArray[np.int64]
+    weight: ExactSum  # (c,)
+    first: NDArray[np.int64]
+    n_dropped: int
+    objective: ExactSum
+    nearest: NDArray[np.float64]  # (c, 2)
+    spread: ExactSum
 
     @staticmethod
     def combine(parts: list[Labelling]) -> Labelling:
         """Join what blocks found, in order."""
-        return Labelling(
-            np.sum([part.counts for part in parts], axis=0),
-            np.min([part.first for part in parts], axis=0),
-            sum(part.n_dropped for part in parts),
-            sum((part.objective for part in parts), start=ExactSum.zeros(())),
-        )
+        total = parts[0]
+        for part in parts[1:]:
+            total = Labelling(
+                total.counts + part.counts,
+                total.weight + part.weight,
+                np.minimum(total.first, part.first),
+                total.n_dropped + part.n_dropped,
+                total.objective + part.objective,
+                _nearer(total.nearest, part.nearest),
+                total.spread + part.spread,
+            )
+        return total
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The canonical order of clusters: largest first, ties by first row; empty ones last."""
-        return np.lexsort((self.first, -self.counts))
+        """The canonical order of clusters: heaviest first, ties by first row; empty ones last."""
+        return np.lexsort((self.first, -self.weight.value))
 
 
-def label_pass(data: Dataset, model: Model, store: Any) -> Labelling:
+def _nearer(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearer of two rows for each centre, ties to the lower row."""
+    take = (other[:, 0] < one[:, 0]) | ((other[:, 0] == one[:, 0]) & (other[:, 1] < one[:, 1]))
+    return np.where(take[:, None], other, one)
+
+
+def label_pass(data: Dataset, model: Model, store: Any, weights: Floats | None = None) -> Labelling:
     """Label every row once, leave the labels in `store` (if any), and count."""
-    return _reduce(data, count_labels, Labelling.combine, (model, store), "labelling")
+    return reduce_pass(data, count_labels, Labelling.combine, (model, store, weights), "labelling")
 
 
 @task
-def count_labels(block: Any, start: int, model: Model, store: Any) -> Labelling:
+def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floats | None = None) -> Labelling:
     """Label a block, store the labels, count them and add up the objective."""
-    labels, objective = label_block(block, start, model, with_objective=True)
+    c = model.centres.n_clusters
+    counts, first = np.zeros(c, dtype=np.int64), np.full(c, np.iinfo(np.int64).max)
+    weight, objective, spread = ExactSum.zeros((c,)), ExactSum.zeros(()), ExactSum.zeros(())
+    nearest, n_dropped, stored = np.full((c, 2), np.inf), 0, []
+    for tile, labels, D in labelled_tiles(block, start, model):
+        stored.append(model.numbers(labels).astype(np.int32))
+        w = tile.weights(weights)
+        inside, part = labels >= 0, labels >= 0 if weights is None else np.asarray(w) > 0
+        n_dropped += int((~inside).sum())
+        counts += np.bincount(labels[inside], minlength=c)
+        weight = weight + np.bincount(
+            labels[part], weights=None if weights is None else np.asarray(w)[part], minlength=c
+        )
+        present, where = np.unique(labels[part], return_index=True)
+        first[present] = np.minimum(first[present], tile.start + np.flatnonzero(part)[where])
+        if isinstance(model.rule, Fuzzy):
+            W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
+            W *= D
+            if w is not None:
+                W *= w[:, None].astype(W.dtype)
+            objective = objective + W.sum(dtype=np.float64)
+            near = D.min(axis=1).astype(np.float64)
+            spread = spread + (near.sum() if w is None else near @ w)
+            D[~part] = np.inf
+            rows = D.argmin(axis=0)
+            nearest = _nearer(nearest, np.stack([D[rows, np.arange(c)], tile.start + rows], axis=1))
+        else:
+            own = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
+            objective = objective + own[inside].sum(dtype=np.float64)
     if store is not None:
-        store.write(start, labels)
-    inside = labels >= 0
-    n_clusters = model.centres.n_clusters
-    first = np.full(n_clusters, np.iinfo(np.int64).max)
-    present, where = np.unique(labels[inside], return_index=True)
-    first[present] = start + np.flatnonzero(inside)[where]
-    counts = np.bincount(labels[inside], minlength=n_clusters).astype(np.int64)
-    return Labelling(counts, first, int((~inside).sum()), objective)
+        store.write(start, np.concatenate(stored))
+    return Labelling(counts, weight, first, n_dropped, objective, nearest, spread)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
-from ..plan import Layout, block_edges
+from ..plan import Layout, Stage, block_edges
 from ..system import single_threaded
+from .setup import Problem
 from .tasks import Model, Reader, distance_block, label_block, measurement_block, membership_block
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "lazy_labels",
     "lazy_measurements",
     "lazy_memberships",
+    "writing_stage",
 ]
 
 _BLOCK_BYTES = 8 * 2**20
@@ -33,9 +36,21 @@ def block_layout(source: Source, model: Model, threads: int) -> Layout:
 
 def block_rows(source: Source, reader: Reader, answer_bytes: int, threads: int = 1) -> Layout:
     """Return blocks of whole tiles, about eight mebibytes of rows and answers of so many bytes each."""
-    tile = reader.tile_rows
+    return Layout("predict", _block_rows(source, reader.tile_rows, answer_bytes), threads, 0)
+
+
+def _block_rows(source: Source, tile: int, answer_bytes: int) -> int:
     row_bytes = max(64, source.n_features * source.dtype.itemsize + answer_bytes)
-    return Layout("predict", tile * max(1, _BLOCK_BYTES // (row_bytes * tile)), threads, 0)
+    return tile * max(1, _BLOCK_BYTES // (row_bytes * tile))
+
+
+def writing_stage(problem: Problem, labelling: Stage) -> Stage:
+    """Return the stage that writes memberships: blocks are computed, joined to chunks of the store and encoded."""
+    source, answer_bytes = problem.source, problem.c * problem.dtype.itemsize
+    block = _block_rows(source, labelling.quantum, 8 * problem.c)
+    rows = max(answer_chunks(source.row_chunks, answer_bytes)[0], block)
+    costs = {"row_bytes": problem.row_bytes + 3 * answer_bytes + 16, "lookahead": 0, "block_bytes": 1}
+    return replace(labelling, name="writing", quantum=min(rows, problem.n_rows), **costs)
 
 
 def _lazy(source: Source, layout: Layout, model: Any, function: Any, columns: int | None, dtype: Any) -> Any:

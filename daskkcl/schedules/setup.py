@@ -28,7 +28,7 @@ from .engine import Engine
 from .mapping import k_means_bytes, make_map
 from .tasks import BadRowError, Reader, bad_rows
 
-__all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prepare"]
+__all__ = ["Problem", "Setup", "base_stages", "default_limit", "draw_rows", "plan_run", "prepare", "weights_of"]
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
@@ -53,6 +53,7 @@ class Problem:
     memory_limit: int | None
     scratch: str | None
     keep_codes: bool = True  # of a map in two steps, for later passes
+    weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
 
     @property
     def n_rows(self) -> int:
@@ -129,7 +130,8 @@ class Problem:
     def map_bytes(self) -> int:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
         sample = self.sample_rows * (self.row_bytes + 8)
-        return self.recipe.fixed_bytes(self.sizes) + sample + self.centres_bytes
+        weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
+        return self.recipe.fixed_bytes(self.sizes) + sample + weights + self.centres_bytes
 
     @property
     def preparing_bytes(self) -> int:
@@ -211,6 +213,11 @@ class Setup:
     def row_reader(self) -> Reader:
         """How rows as users have them become measurements."""
         return Reader(self.row_map, self.problem.tile_rows, self.problem.nan)
+
+    @property
+    def sample_weights(self) -> NDArray[np.float64]:
+        """Weights of the rows of the sample."""
+        return weights_of(self.problem, self.sample_row_numbers)
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a stage."""
@@ -310,7 +317,7 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
     source = problem.source
     if plan.keep == "rows" and engine.local:
         source = load_rows(engine, source, plan.layout("sampling"))
-    sample, numbers = _draw_sample(problem, source, engine, plan.layout("sampling"))
+    sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
         n_clusters, evidence = find_n_clusters(sample, problem.key.child("n_clusters"))
@@ -319,16 +326,24 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
             f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
             f"(n_samples={problem.n_rows}). Pass a smaller n_clusters."
         )
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, n_clusters, scratch)
+    typical = sample[:_SAMPLE_ROWS]
+    if problem.weights is not None:
+        typical = _repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]))
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch)
     return Setup(problem, source, engine, plan, sample, numbers, map_, row_map, n_clusters, scratch, evidence)
 
 
-def _draw_sample(
-    problem: Problem, source: Source, engine: Engine, layout: Layout
+def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the weights of some rows given by number."""
+    return np.ones(len(rows)) if problem.weights is None else problem.weights[rows]
+
+
+def draw_rows(
+    problem: Problem, source: Source, engine: Engine, layout: Layout, wanted: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return usable rows from the beginning of the random order, and their numbers."""
-    order, wanted, n = problem.key.child("order", 0), problem.sample_rows, problem.n_rows
-    numbers = order.rows(n, 0, wanted)
+    """Return usable rows from the beginning of the random order, those of weight 0 passed over, and their numbers."""
+    n = problem.n_rows
+    numbers, position = _next_rows(problem, 0, wanted)
     sample = gather(engine, source, numbers, layout)
     bad = bad_rows(sample)
     if bad is None:
@@ -337,11 +352,11 @@ def _draw_sample(
         raise explain_bad_row(engine, source, layout, BadRowError(int(numbers[bad].min()))) from None
     sample, numbers = sample[~bad], numbers[~bad]
     more: list[NDArray[np.int64]] = []  # numbers first: of rows that are mostly unusable many have to be looked at
-    position, take = wanted, 4 * wanted
+    take = 4 * wanted
     while position < n and len(numbers) + sum(map(len, more)) < wanted:
-        rows = order.rows(n, position, min(n, position + take))
+        rows, position = _next_rows(problem, position, take)
         more.append(rows[usable(engine, source, rows, layout)])
-        position, take = position + take, min(4 * take, max(4 * wanted, _SCREENED_ROWS))
+        take = min(4 * take, max(4 * wanted, _SCREENED_ROWS))
     if more:
         added = np.concatenate(more)[: wanted - len(numbers)]
         sample = np.concatenate([sample, gather(engine, source, added, layout)])
@@ -349,3 +364,30 @@ def _draw_sample(
     if len(sample) == 0:
         raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
     return sample, numbers
+
+
+def _next_rows(problem: Problem, position: int, count: int) -> tuple[NDArray[np.int64], int]:
+    """Return the next rows of positive weight from a place of the random order, and the place behind them."""
+    order, n, weights = problem.key.child("order", 0), problem.n_rows, problem.weights
+    if weights is None:
+        stop = min(n, position + count)
+        return order.rows(n, position, stop), stop
+    found: list[NDArray[np.int64]] = []
+    while position < n and count > 0:
+        rows = order.rows(n, position, min(n, position + max(count, _SCREENED_ROWS)))
+        places = np.flatnonzero(weights[rows] > 0)[:count]
+        position += int(places[-1]) + 1 if len(places) == count else len(rows)
+        count -= len(places)
+        found.append(rows[places])
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64), position
+
+
+def _repeated(sample: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
+    """Return rows of equal weight that stand for weighted ones: repeated as often as the weights say, if they are
+    whole numbers and not too many; otherwise drawn evenly from all the weight.
+    """
+    total = float(weights.sum())
+    if total <= _SAMPLE_ROWS and (weights == np.floor(weights)).all():
+        return np.repeat(sample, weights.astype(np.int64), axis=0)
+    places = (np.arange(_SAMPLE_ROWS) + 0.5) * (total / _SAMPLE_ROWS)
+    return sample[np.minimum(np.searchsorted(np.cumsum(weights), places), len(sample) - 1)]

@@ -95,7 +95,7 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         return Start(Centres.from_means(setup.row_map.measure(rows)[0], map_), ones)
     if not isinstance(init, str):
         data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
-        centres, counts = label_sums(data, setup.reader, init, c)
+        centres, counts = label_sums(data, setup.reader, init, c, setup.problem.weights)
         if (counts == 0).any():
             raise InvalidInputError(f"init gives no row the label {int(np.flatnonzero(counts == 0)[0])}.")
         return Start(centres, counts)
@@ -109,7 +109,8 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         S, counts = cluster_sums(Z, labels, c)
         return Start(Centres.from_means(S / counts[:, None], map_), counts.astype(float))
     if init == "d2":
-        seeds = d2_seeds(distances_from(Z, kappa, map_), np.ones(len(Z)), c, rng)
+        seeds = d2_seeds(distances_from(Z, kappa, map_), setup.sample_weights, c, rng)
         return Start(Centres.from_means(Z[seeds], map_), ones)
-    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest())
+    weights = None if setup.problem.weights is None else setup.sample_weights
+    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest(), weights)
     return Start(run.centres, np.maximum(run.counts, 1).astype(float))

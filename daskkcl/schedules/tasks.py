@@ -31,6 +31,7 @@ __all__ = [
     "Tile",
     "first_bad_row",
     "label_block",
+    "labelled_tiles",
     "measure_block",
     "spill_block",
     "sum_block",
@@ -84,6 +85,13 @@ class Tile:
         """Rows that take part."""
         return len(self.Z) if self.valid is None else int(self.valid.sum())
 
+    def weights(self, of_all_rows: Floats | None) -> Floats | None:
+        """Return the weights of the tile's rows, 0 for dropped ones; None when all are 1."""
+        if of_all_rows is None:
+            return None if self.valid is None else self.valid.astype(np.float64)
+        own = of_all_rows[self.start : self.start + len(self.Z)]
+        return own if self.valid is None else own * self.valid
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -101,6 +109,13 @@ class Measured:
             return self.Z[first:last]
         offset = first * self.n_measurements * out.dtype.itemsize
         return read_array(self.path, out.dtype, (last - first, self.n_measurements), offset, out[: last - first])
+
+    def weights(self, of_all_rows: Floats | None, rows: Any) -> Floats:
+        """Return the weights of the block's rows, given their numbers or the first of them; 0 for dropped rows."""
+        own = np.ones(len(self.kappa))
+        if of_all_rows is not None:
+            own = of_all_rows[rows : rows + len(own)] if isinstance(rows, int) else of_all_rows[rows]
+        return own if self.valid is None else own * self.valid
 
 
 def bad_rows(rows: Floats) -> NDArray[np.bool_] | None:
@@ -208,7 +223,8 @@ def spill_block(rows: Floats, start: int, reader: Reader, scratch: Scratch) -> M
 class Sums:
     """What a full pass adds up: weighted sums of measurements, masses, the objective.
 
-    `far` holds the rows farthest from their centres (squared distance, row), for clusters that end up empty.
+    `far` holds the rows farthest from their centres (squared distance, row), for clusters that end up empty;
+    `change` is the largest change of a membership since the centres before.
     """
 
     S: ExactSum  # (c, m)
@@ -216,6 +232,7 @@ class Sums:
     objective: ExactSum
     n_rows: int
     far: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+    change: float = 0.0
 
     @staticmethod
     def combine(parts: list[Sums]) -> Sums:
@@ -228,6 +245,7 @@ class Sums:
                 total.objective + part.objective,
                 total.n_rows + part.n_rows,
                 _farthest(np.concatenate([total.far, part.far])),
+                max(total.change, part.change),
             )
         return total
 
@@ -275,17 +293,32 @@ class Model:
 
 
 @task
-def sum_block(block: Floats | Measured, start: int, model: Model) -> Sums:
-    """Return the sums of one step of alternating optimisation over a block: ``S = sum u z``, masses and J."""
+def sum_block(
+    block: Floats | Measured,
+    start: int,
+    model: Model,
+    weights: Floats | None = None,
+    before: Centres | None = None,
+) -> Sums:
+    """Return the sums of one step of alternating optimisation over a block: ``S = sum u z``, masses and J.
+
+    `weights` are those of all rows, for the fuzzy rule; `before`, the centres of the step before, asks for the largest
+    change of a membership since then.
+    """
     c, m = model.centres.n_clusters, model.reader.map_.n_measurements
     S, mass, objective = ExactSum.zeros((c, m)), ExactSum.zeros((c,)), ExactSum.zeros(())
-    n_rows, far = 0, [np.empty((0, 2))]
+    n_rows, far, change = 0, [np.empty((0, 2))], 0.0
     for tile in tiles(block, start, model.reader):
         D = model.distances(tile)
         if isinstance(model.rule, Fuzzy):
-            W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
-            if tile.valid is not None:
-                W[~tile.valid] = 0
+            U, w = model.rule.memberships(D, model.scale(tile)), tile.weights(weights)
+            if before is not None:
+                earlier = replace(model, centres=before)
+                moved = np.abs(U - model.rule.memberships(earlier.distances(tile), earlier.scale(tile))).max(axis=1)
+                change = max(change, float(moved[slice(None) if w is None else w > 0].max(initial=0.0)))
+            W = U**model.rule.fuzzifier
+            if w is not None:
+                W *= w[:, None].astype(W.dtype)
             S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
             objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
         else:
@@ -299,32 +332,28 @@ def sum_block(block: Floats | Measured, start: int, model: Model) -> Sums:
             row = int(nearest.argmax())
             far.append(np.array([[nearest[row], tile.start + row]]))
         n_rows += tile.n_valid
-    return Sums(S, mass, objective, n_rows, _farthest(np.concatenate(far)))
+    return Sums(S, mass, objective, n_rows, _farthest(np.concatenate(far)), change)
 
 
 @task
-def label_block(block: Floats | Measured, start: int, model: Model, with_objective: bool = False) -> Any:
-    """Return the label of every row of a block, -1 for dropped rows (and the objective, when asked for)."""
+def label_block(block: Floats | Measured, start: int, model: Model) -> NDArray[np.int32]:
+    """Return the label of every row of a block, -1 for dropped rows."""
     out = np.empty(len(block.kappa) if isinstance(block, Measured) else len(block), dtype=np.int32)
-    objective = ExactSum.zeros(())
+    for tile, labels, _ in labelled_tiles(block, start, model):
+        out[tile.start - start :][: len(labels)] = model.numbers(labels)
+    return out
+
+
+def labelled_tiles(
+    block: Floats | Measured, start: int, model: Model
+) -> Iterator[tuple[Tile, NDArray[np.intp], Floats]]:
+    """Walk through a block: tile, the centre of every row (-1 for dropped rows), squared distances to all centres."""
     for tile in tiles(block, start, model.reader):
         D = model.distances(tile)
         labels = model.rule.labels(D)
         if tile.valid is not None:
             labels[~tile.valid] = -1
-        out[tile.start - start :][: len(labels)] = model.numbers(labels)
-        if with_objective:
-            objective = objective + _objective(D, labels, tile, model)
-    return (out, objective) if with_objective else out
-
-
-def _objective(D: Floats, labels: Any, tile: Tile, model: Model) -> float:
-    """Return the tile's share of what the algorithm minimises: distances to the winners, or ``sum u^m d``."""
-    if isinstance(model.rule, Fuzzy):
-        D = D * model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
-        return float(D[labels >= 0].sum(dtype=np.float64))
-    nearest = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
-    return float(nearest[labels >= 0].sum(dtype=np.float64))
+        yield tile, labels, D
 
 
 @task

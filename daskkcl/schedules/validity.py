@@ -1,0 +1,72 @@
+"""Indices of a fuzzy partition in one pass over the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rules.sums import ExactSum
+from ..rules.validity import between_centres, centre_products, mean_norm, validity_indices
+from .data import Dataset
+from .passes import reduce_pass
+from .tasks import Model, task, tiles
+
+__all__ = ["validity_pass"]
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Sums over rows: weight, ``w u^2``, ``-w u ln u`` and J; masses; weighted measurements."""
+
+    figures: ExactSum  # (4,)
+    masses: ExactSum  # (c,)
+    measurements: ExactSum  # (m,)
+
+    @staticmethod
+    def combine(parts: list[_Sums]) -> _Sums:
+        total = parts[0]
+        for part in parts[1:]:
+            total = _Sums(
+                total.figures + part.figures, total.masses + part.masses, total.measurements + part.measurements
+            )
+        return total
+
+
+def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[str, float]:
+    """Return the validity indices of a fuzzy model on the rows of a dataset.
+
+    The mean of all rows is taken in the span of the map's measurements, where the centres are.
+    """
+    sums = reduce_pass(data, validity_block, _Sums.combine, (model, weights), "validity")
+    total, squares, entropy, objective = sums.figures.value.tolist()
+    centres, map_ = model.centres, model.reader.map_
+    products = centre_products(centres, map_)
+    mean = sums.measurements.value / total
+    to_mean = np.diag(products) - 2 * centres.coefficients @ mean + mean_norm(mean, map_)
+    return validity_indices(
+        total, squares, entropy, objective, sums.masses.value, between_centres(products), np.maximum(to_mean, 0)
+    )
+
+
+@task
+def validity_block(block: Any, start: int, model: Model, weights: Floats | None) -> _Sums:
+    """Return the sums of a block."""
+    figures = ExactSum.zeros((4,))
+    masses, z = ExactSum.zeros((model.centres.n_clusters,)), ExactSum.zeros((model.reader.map_.n_measurements,))
+    for tile in tiles(block, start, model.reader):
+        D, w = model.distances(tile), tile.weights(weights)
+        w = np.ones(len(D)) if w is None else w
+        U = model.rule.memberships(D, model.scale(tile)).astype(np.float64)
+        if tile.valid is not None:
+            U[~tile.valid] = 0
+        W = w[:, None] * U**model.rule.fuzzifier
+        log = np.log(U, out=np.zeros_like(U), where=U > 0)
+        squares, entropy = w @ (U**2).sum(axis=1), -(w @ (U * log).sum(axis=1))
+        figures = figures + np.array([w.sum(), squares, entropy, (W * D).sum()])
+        masses, z = masses + W.sum(axis=0), z + w.astype(tile.Z.dtype) @ tile.Z
+    return _Sums(figures, masses, z)
