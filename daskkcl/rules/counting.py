@@ -6,8 +6,9 @@ A number k is a *clear* answer when two things hold, each with a natural bound:
    after the k-th by more than it does inside one connected body. Vibrations of a line or a ring, the bodies with the
    greatest jumps, have slownesses 0, 1, 4, 9, ... or 0, 1, 1, 4, 4, ...: no ratio above 4, nor above
    ((k + 1) / (k - 1))^2. The ratio is asked to exceed the square of that, or 9.
-2. **Valleys.** To cut any of the k clusters off from any other costs less than to cut it in two. A body that was cut
-   through the middle, as spectra love to do with long ones, fails here.
+2. **Valleys.** To cut any of the k clusters off from any other costs less than to cut it in two (or somewhat more,
+   where the separation is strong). A body that was cut through the middle, as spectra love to do with long ones,
+   fails here: its halves cost two to ten times as much.
 
 The largest clear k is taken. A normalised spectrum looks at large bodies before small ones, so every cluster found is
 then examined by itself in the same way, until nothing more comes apart.
@@ -25,10 +26,11 @@ __all__ = ["MAX_CLUSTERS", "MAX_ROWS", "count_clusters", "counting_bytes"]
 
 MAX_ROWS, MAX_CLUSTERS = 2000, 64
 _NEIGHBOURS, _LEAST_NEIGHBOURS = 15, 5
-_CANDIDATES = 8
+_CANDIDATES = 6
 _TILE = 256
 _FLOOR = 1e-6  # a slowness below is none: the clusters are apart
 _ENOUGH = 9.0  # a ratio that no single body comes near
+_STRONG = 2.5  # a separation that lets one valley be blurred
 _FEW = 12  # distinct rows that are too few for a graph
 
 
@@ -80,9 +82,10 @@ def count_clusters(sample: NDArray[Any]) -> tuple[int, dict[str, Any]]:
         ``eigenvalues`` (descending), ``gaps`` between them, ``ratios`` and ``expected_ratios`` (entry k - 1 belongs to
         k clusters); ``candidates`` with their ``separations`` (logarithm of the ratio over that of the ratio asked
         for), ``valleys`` (the cost of cutting off over that of cutting in two, the worst of all clusters) and
-        ``scores`` (separation times 1 / valley, each counted up to 1: a score of 1 is clear); ``first``, the candidate
-        chosen, ``parts``, into how many each of its clusters came apart, ``taken``, their sum; whether that is
-        ``clear``; the other candidates as ``runners_up``, strongest first; ``rows`` and ``n_neighbors`` of the graph.
+        ``scores`` (up to 1, which is clear; less for a separation below 1 or a valley above 1); ``first``, the
+        candidate chosen, ``parts``, into how many each of its clusters came apart, ``taken``, their sum; whether that
+        is ``clear``; the other candidates as ``runners_up``, strongest first; ``rows`` and ``n_neighbors`` of the
+        graph.
 
     Examples
     --------
@@ -206,9 +209,11 @@ def _examine(graph: Any, least: int, guess: bool) -> _Answer | None:
         candidates = candidates[separations[candidates - 1] >= 1]
     labels = [_assign(vectors[:, :k]) for k in candidates]
     valleys = np.array([_valley(graph, found, k, least) for found, k in zip(labels, candidates)])
+    separations = separations[candidates - 1]
     with np.errstate(divide="ignore"):
-        scores = np.minimum(separations[candidates - 1], 1) * np.minimum(1 / valleys, 1)
-    return _Answer(values, ratios, expected, candidates, separations[candidates - 1], valleys, scores, labels)
+        # The worst of many small clusters is a noisy measure: a strong separation makes up for it.
+        scores = np.minimum(separations, 1) * np.minimum(np.maximum(1, separations / _STRONG) / valleys, 1)
+    return _Answer(values, ratios, expected, candidates, separations, valleys, scores, labels)
 
 
 def _spectrum(graph: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
