@@ -74,7 +74,7 @@ def fit(
         (fuzzy, from a sample), ``"fcm"`` (fuzzy in input space, several passes), ``"kfcm"`` (fuzzy, the kernel matrix
         in memory), ``"pakcl"`` (balanced clusters, about one pass), ``"akkmeans"`` (kernel k-means, several passes).
     n_clusters : int or "auto"
-        ``"auto"`` takes the number from the eigengap of a sample.
+        ``"auto"`` finds the number in a sample, and warns where it is unclear.
     kernel, gamma
         A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
         ``coef0`` and ``levels`` go to the kernel.

@@ -66,7 +66,7 @@ def test_every_way_of_choosing_landmarks(landmarks):
 
 @pytest.mark.parametrize("algo", sorted(daskkcl.algorithms()))
 def test_nothing_but_a_path(tmp_path, algo):
-    """``daskkcl.fit(path)`` with nothing else does something sensible: the number of clusters from the eigengap."""
+    """``daskkcl.fit(path)`` with nothing else does something sensible: the number of clusters from the sample."""
     import zarr
 
     rng = np.random.default_rng(1)
@@ -76,4 +76,5 @@ def test_nothing_but_a_path(tmp_path, algo):
     model = daskkcl.fit(str(tmp_path / "x.zarr"), algo)
     assert model.n_clusters_ == 6
     assert adjusted_rand_score(truth, model.labels_.compute()) > 0.95
+    assert model.n_clusters_evidence_["clear"]
     assert len(model.n_clusters_evidence_["eigenvalues"]) > 6

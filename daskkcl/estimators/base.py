@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource, Source
-from ..errors import ConvergenceWarning
+from ..errors import ConvergenceWarning, DaskkclWarning
 from ..plan import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
-from ..rules.counting import eigengap
+from ..rules.counting import count_clusters
 from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
@@ -39,7 +39,7 @@ from .inputs import is_url, open_rows
 from .problems import make_problem
 from .validation import check_weights
 
-__all__ = ["Fitted", "KernelClusterer"]
+__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,8 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)
-            setup = prepare(problem, engine, plan, _find_n_clusters)
+            setup = prepare(problem, engine, plan, count_clusters)
+            warn_if_unclear(setup.evidence)
             try:
                 fitted = self._run(setup, settings, self._checkpoint(checkpoint, storage_options, setup))
                 self._finish(setup, fitted)
@@ -377,5 +378,15 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return tags
 
 
-def _find_n_clusters(sample: NDArray[Any], key: Key) -> tuple[int, dict[str, Any]]:
-    return eigengap(sample)
+def warn_if_unclear(evidence: dict[str, Any]) -> None:
+    """Say that a number of clusters is only the strongest of several candidates, and name the others."""
+    if evidence.get("clear", True):
+        return
+    others = [str(k) for k in evidence["runners_up"][:3] if k != evidence["taken"]]
+    named = f" (next: {', '.join(others)})" if others else ""
+    warnings.warn(
+        f"The number of clusters is unclear from the sample: n_clusters={evidence['taken']} is only the strongest "
+        f"candidate{named}. Pass n_clusters= if you know it; model.n_clusters_evidence_ holds the evidence.",
+        DaskkclWarning,
+        stacklevel=3,
+    )

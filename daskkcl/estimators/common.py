@@ -9,7 +9,8 @@ __all__ = ["documented"]
 
 COMMON_PARAMETERS = """\
 n_clusters : int or "auto", default 8
-    The number of clusters; ``"auto"`` takes it from the eigengap of a sample.
+    The number of clusters; ``"auto"`` finds it (up to 64) in the neighbour graph of a sample: its spectrum proposes,
+    its cuts decide. Where that is unclear, a warning says so and names the other candidates.
 kernel : str, Kernel or callable, optional
     A name from `daskkcl.kernels`, a kernel, or a function of two tables that returns their kernel matrix. ``"rbf"``
     by default; the spectral map takes plain distances, TensorSketch the polynomial kernel.
@@ -57,7 +58,10 @@ plan_ : Plan
     Blocks, threads, and the memory they take.
 gamma_ : float or None
 n_clusters_evidence_ : dict
-    The spectrum behind ``n_clusters="auto"``."""
+    What is behind ``n_clusters="auto"``, as numbers and arrays to look at or draw (empty for a given number):
+    ``eigenvalues``, ``gaps``, ``ratios`` and ``expected_ratios`` of the graph; ``candidates`` with ``separations``,
+    ``valleys`` and ``scores``; ``taken``, ``clear``, ``runners_up``; ``first`` and ``parts``, if clusters came apart
+    further; ``rows`` and ``n_neighbors`` of the graph."""
 
 
 FUZZY_PARAMETERS = """\

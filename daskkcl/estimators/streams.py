@@ -15,6 +15,7 @@ from ..errors import InvalidInputError, NotOfferedError
 from ..plan import block_edges
 from ..progress import Progress
 from ..random import Key, as_key
+from ..rules.counting import count_clusters
 from ..rules.fuzzy import Fuzzy
 from ..schedules.data import run_blocks
 from ..schedules.engine import make_engine
@@ -23,7 +24,7 @@ from ..schedules.start import place_centres
 from ..schedules.stream import Begun, Chunk, OnlineState, SinglePassState
 from ..schedules.tasks import Model, bad_rows
 from ..system import single_threaded
-from .base import _find_n_clusters
+from .base import warn_if_unclear
 from .fuzzy_base import Resolved
 from .inputs import open_rows
 from .problems import make_problem
@@ -159,7 +160,8 @@ def _begin(estimator: Any, chunk: Chunk, key: Key, chunk_rows: int) -> tuple[Beg
     engine = make_engine(None, Progress(False)).here()
     problem = replace(make_problem(estimator, ArraySource(chunk.rows), key), weights=chunk.weights)
     settings: Resolved = replace(estimator._settings(problem), order="arrival")
-    setup = prepare(problem, engine, estimator._plan(problem, engine, settings), _find_n_clusters)
+    setup = prepare(problem, engine, estimator._plan(problem, engine, settings), count_clusters)
+    warn_if_unclear(setup.evidence)
     setup.scratch.close()
     estimator.fuzzifier_bound_ = estimator._bound(setup)
     estimator.fuzzifier_ = estimator._resolve_fuzzifier(settings)

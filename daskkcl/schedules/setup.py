@@ -21,7 +21,7 @@ from ..maps.base import Map
 from ..maps.recipes import Recipe, Sizes
 from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
-from ..rules.counting import MAX_ROWS
+from ..rules.counting import MAX_CLUSTERS, counting_bytes
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
@@ -63,7 +63,7 @@ class Problem:
     @property
     def c(self) -> int:
         """The number of clusters, or the most that may be found, for planning."""
-        return self.n_clusters or min(64, self.n_rows)
+        return self.n_clusters or min(MAX_CLUSTERS, self.n_rows)
 
     @property
     def n_measurements(self) -> int:
@@ -137,10 +137,10 @@ class Problem:
     def preparing_bytes(self) -> int:
         """The most that is held beside the map before any block is met: one after another, each from the sample."""
         s, m, d, c = self.sample_rows, self.n_landmarks, self.source.n_features, self.c
-        width_rows, pair_rows, graph_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS), min(s, MAX_ROWS)
+        width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
         steps = {
             "gathered in pieces": s * (self.row_bytes + 16),
-            "counting clusters": 8 * graph_rows * (6 * graph_rows + 5 * d) if self.n_clusters is None else 0,
+            "counting clusters": counting_bytes(s, d) if self.n_clusters is None else 0,
             "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
         }
         if self.kernel is not None:
@@ -320,7 +320,7 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
     sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
-        n_clusters, evidence = find_n_clusters(sample, problem.key.child("n_clusters"))
+        n_clusters, evidence = find_n_clusters(sample)
     if n_clusters > len(sample):
         raise InvalidInputError(
             f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
