@@ -12,17 +12,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "AKCL",
+    "CPCL",
+    "KCL",
     "PAKCL",
     "ApproxKernelKMeans",
     "DaskkclError",
+    "KernelCPCL",
+    "KernelKMeans",
+    "LandmarkCPCL",
     "MemoryLimitError",
     "OnlineKFCM",
-    "__version__",
     "algorithms",
     "errors",
     "fit",
     "kernels",
     "load",
+    "__version__",
 ]
 
 # Names are imported when they are first used: scikit-learn, dask and zarr take time and memory.
@@ -30,8 +36,14 @@ _HOMES = {
     "fit": "api",
     "load": "api",
     "algorithms": "api",
-    "ApproxKernelKMeans": "estimators",
+    "AKCL": "estimators",
+    "CPCL": "estimators",
+    "KCL": "estimators",
     "PAKCL": "estimators",
+    "ApproxKernelKMeans": "estimators",
+    "KernelCPCL": "estimators",
+    "KernelKMeans": "estimators",
+    "LandmarkCPCL": "estimators",
     "OnlineKFCM": "estimators",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
@@ -41,7 +53,17 @@ if TYPE_CHECKING:
     from . import errors, kernels
     from .api import algorithms, fit, load
     from .errors import DaskkclError, MemoryLimitError
-    from .estimators import PAKCL, ApproxKernelKMeans, OnlineKFCM
+    from .estimators import (
+        AKCL,
+        CPCL,
+        KCL,
+        PAKCL,
+        ApproxKernelKMeans,
+        KernelCPCL,
+        KernelKMeans,
+        LandmarkCPCL,
+        OnlineKFCM,
+    )
 
     __version__: str
 

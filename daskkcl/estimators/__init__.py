@@ -1,9 +1,27 @@
 """scikit-learn classes: parameters, validation, fitted attributes; no maths."""
 
-from .competitive import PAKCL
+from .competitive import AKCL, KCL, PAKCL
+from .exact import KernelKMeans
 from .fuzzy import OnlineKFCM
 from .kmeans import ApproxKernelKMeans
+from .seeds import CPCL, KernelCPCL, LandmarkCPCL
 
-__all__ = ["ALGORITHMS", "PAKCL", "ApproxKernelKMeans", "OnlineKFCM"]
+__all__ = [
+    "AKCL",
+    "ALGORITHMS",
+    "CPCL",
+    "KCL",
+    "PAKCL",
+    "ApproxKernelKMeans",
+    "KernelCPCL",
+    "KernelKMeans",
+    "LandmarkCPCL",
+    "OnlineKFCM",
+]
 
-ALGORITHMS = {cls.algorithm: cls for cls in (ApproxKernelKMeans, OnlineKFCM, PAKCL)}
+_CLASSES = (
+    *(ApproxKernelKMeans, KernelKMeans, OnlineKFCM),
+    *(KCL, AKCL, PAKCL),
+    *(CPCL, KernelCPCL, LandmarkCPCL),
+)
+ALGORITHMS = {cls.algorithm: cls for cls in _CLASSES}

@@ -52,6 +52,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     algorithm: ClassVar[str]
     fuzzy: ClassVar[bool] = False
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
+    counted: ClassVar[str] = "n_clusters"  # the parameter that says how many centres there are
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
     n_clusters: int | str = field(default=8, kw_only=False)

@@ -10,11 +10,11 @@ import numpy as np
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
 from ..kernels import Kernel, as_kernel
-from ..random import Key
+from ..random import FixedOrder, Key
 from ..schedules.setup import Problem
 from ..system import parse_bytes
 
-__all__ = ["check_choice", "check_integer", "check_real", "make_problem"]
+__all__ = ["check_choice", "check_flag", "check_integer", "check_order", "check_real", "make_problem"]
 
 _DEFAULT_LANDMARKS = 500
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
@@ -46,10 +46,32 @@ def check_real(name: str, value: Any, above: float, most: float = math.inf, clos
     raise InvalidInputError(f"{name} must be a number {bounds}; got {value!r}.")
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise InvalidInputError(f"{name} must be True or False; got {value!r}.")
+
+
+def check_order(order: Any, n_rows: int) -> FixedOrder | None:
+    """Return an order of all rows, each once, else say what is wrong with it."""
+    if order is None:
+        return None
+    rows = np.asarray(order)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) != n_rows:
+        raise InvalidInputError(
+            f"order of shape {rows.shape} and dtype {rows.dtype} is no order of {n_rows} rows; pass their numbers, each "
+            "once, or leave it out for a random order."
+        )
+    if rows.min(initial=0) < 0 or rows.max(initial=0) >= n_rows or (np.bincount(rows, minlength=n_rows) != 1).any():
+        raise InvalidInputError(f"order must hold each of the row numbers 0 to {n_rows - 1} once.")
+    return FixedOrder(rows)
+
+
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
     """Check the parameters that all estimators have and put them together."""
     n = source.n_rows
-    n_clusters = _n_clusters(estimator.n_clusters, n)
+    n_clusters = _n_clusters(getattr(estimator, estimator.counted), n, estimator.counted)
     map_name = _map(estimator)
     kernel = _kernel(estimator)
     landmarks, n_landmarks = _landmarks(estimator.landmarks, estimator.n_landmarks, source)
@@ -79,14 +101,14 @@ def _kernel(estimator: Any) -> Kernel:
     return as_kernel(estimator.kernel, estimator.gamma, **params)
 
 
-def _n_clusters(value: Any, n_rows: int) -> int | None:
-    if isinstance(value, str):
-        check_choice("n_clusters", value, ("auto",))
+def _n_clusters(value: Any, n_rows: int, name: str) -> int | None:
+    if isinstance(value, str) and name == "n_clusters":
+        check_choice(name, value, ("auto",))
         return None
-    n_clusters = check_integer("n_clusters", value, 1)
+    n_clusters = check_integer(name, value, 1)
     if n_clusters > n_rows:
         raise InvalidInputError(
-            f"n_clusters={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller n_clusters."
+            f"{name}={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller {name}."
         )
     return n_clusters
 

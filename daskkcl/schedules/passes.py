@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres
+from ..random import Key
 from ..rules.crisp import cluster_sums
 from ..rules.sums import ExactSum
 from .data import Dataset
 from .graph import Graph
 from .tasks import Model, Reader, Sums, label_block, sum_block, task, tiles
 
-__all__ = ["Labelling", "label_pass", "label_sums", "sum_pass"]
+__all__ = ["Labelling", "RandomLabels", "label_pass", "label_sums", "sum_pass"]
+
+
+@dataclass(frozen=True)
+class RandomLabels:
+    """A random label for every row, by its number: labels of all rows need not be held."""
+
+    key: Key
+    n_clusters: int
+
+    def of_rows(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the labels of some rows."""
+        return self.key.integers(np.arange(start, stop), self.n_clusters)
 
 
 def sum_pass(data: Dataset, model: Model, title: str) -> Sums:
@@ -33,7 +47,9 @@ def _reduce(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...],
     return total
 
 
-def label_sums(data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: int) -> tuple[Centres, Any]:
+def label_sums(
+    data: Dataset, reader: Reader, labels: NDArray[Any] | RandomLabels, n_clusters: int
+) -> tuple[Centres, Any]:
     """Return the means and counts of clusters given by a label for every row (negative: nobody's)."""
     total = _reduce(data, label_sum_block, Sums.combine, (reader, labels, n_clusters), "initial labels")
     counts = total.mass.value
@@ -41,11 +57,13 @@ def label_sums(data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: 
 
 
 @task
-def label_sum_block(block: Any, start: int, reader: Reader, labels: NDArray[Any], n_clusters: int) -> Sums:
+def label_sum_block(block: Any, start: int, reader: Reader, labels: Any, n_clusters: int) -> Sums:
     """Return the sums of measurements over given labels."""
     S, mass, n_rows = ExactSum.zeros((n_clusters, reader.map_.n_measurements)), ExactSum.zeros((n_clusters,)), 0
     for tile in tiles(block, start, reader):
-        own = labels[tile.start :][: len(tile.Z)].astype(np.int64)
+        stop = tile.start + len(tile.Z)
+        given = not isinstance(labels, RandomLabels)
+        own = labels[tile.start : stop].astype(np.int64) if given else labels.of_rows(tile.start, stop)
         if tile.valid is not None:
             own = np.where(tile.valid, own, -1)
         tile_S, counts = cluster_sums(tile.Z, own, n_clusters)
