@@ -4,15 +4,21 @@ from .competitive import AKCL, KCL, PAKCL
 from .exact import KernelKMeans
 from .fuzzy import OnlineKFCM
 from .kmeans import ApproxKernelKMeans
+from .rivals import CCCL, DSRPCL, RPCCL, RPCL, CoRe
 from .seeds import CPCL, KernelCPCL, LandmarkCPCL
 
 __all__ = [
     "AKCL",
     "ALGORITHMS",
+    "CCCL",
     "CPCL",
+    "DSRPCL",
     "KCL",
     "PAKCL",
+    "RPCCL",
+    "RPCL",
     "ApproxKernelKMeans",
+    "CoRe",
     "KernelCPCL",
     "KernelKMeans",
     "LandmarkCPCL",
@@ -23,5 +29,6 @@ _CLASSES = (
     *(ApproxKernelKMeans, KernelKMeans, OnlineKFCM),
     *(KCL, AKCL, PAKCL),
     *(CPCL, KernelCPCL, LandmarkCPCL),
+    *(RPCL, RPCCL, CCCL, DSRPCL, CoRe),
 )
 ALGORITHMS = {cls.algorithm: cls for cls in _CLASSES}

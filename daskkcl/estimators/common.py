@@ -90,7 +90,7 @@ init : {"first", "d2", "sample"} or array, default "first"
     centre rows, or a label for every row.
 eta : float, default {eta}
     Learning rate of the winner.
-tol : float, default 1e-5
+tol : float, default {tol}
     Stop after an epoch over which the squared moves of all seeds sum to at most this.
 merge_tol : float, default 0.05
     Seeds at most this share of the root of the total variance apart are one cluster, and so are chains of them.
@@ -114,7 +114,7 @@ def documented(cls: type[Any]) -> type[Any]:
     names = {field.name for field in fields(cls) if field.init}
     text = textwrap.dedent("    " + (cls.__doc__ or ""))
     if "{seeds}" in text:
-        own = {field.name: f"{field.default:g}" for field in fields(cls) if field.name in ("eta", "max_epochs")}
+        own = {field.name: f"{field.default:g}" for field in fields(cls) if field.name in ("eta", "tol", "max_epochs")}
         for name, value in own.items():
             text = text.replace("{seeds}", SEED_PARAMETERS).replace(f"{{{name}}}", value)
     text = text.replace("{seed_attributes}", SEED_ATTRIBUTES)

@@ -55,9 +55,9 @@ class SeedClusterer(KernelClusterer):
     n_clusters: int | str = field(init=False, default=0)
     n_seeds: int = field(default=10, kw_only=False)
     eta: float = 1e-3
-    tol: float = 1e-5
+    tol: float = 1e-6
     merge_tol: float = 0.05
-    max_epochs: int = 500
+    max_epochs: int = 2000
     order: Any = None
     record: bool = False
 

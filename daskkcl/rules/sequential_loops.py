@@ -259,9 +259,9 @@ def repetition_suppressed(
         after = min(i + 1, last)
         for j in range(k):
             won = j == best or phi[j] >= threshold
-            push = phi[j] if won else -((phi[j] * suppression) ** 2)
+            push = phi[j] if won else -min(1.0, (phi[j] * suppression) ** 2)
             width = extra[j, 0]
-            extra[j, 0] = max(least_width, width + width_rate * rates[i] * push * (D[j] / width - width))
+            extra[j, 0] = max(least_width, width + width_rate * rates[i] * push * D[j] / width)
             D[j] = _move_and_look(M, j, Y, i, rates[i] * push, after) + r[after]
             if won:
                 n[j] += 1
