@@ -23,6 +23,7 @@ __all__ = [
     "ApproxKernelKMeans",
     "CoRe",
     "DaskkclError",
+    "FastKSCL",
     "KernelCPCL",
     "KernelKMeans",
     "LandmarkCPCL",
@@ -33,6 +34,7 @@ __all__ = [
     "fit",
     "kernels",
     "load",
+    "measures",
     "__version__",
 ]
 
@@ -51,6 +53,7 @@ _HOMES = {
     "RPCL": "estimators",
     "ApproxKernelKMeans": "estimators",
     "CoRe": "estimators",
+    "FastKSCL": "estimators",
     "KernelCPCL": "estimators",
     "KernelKMeans": "estimators",
     "LandmarkCPCL": "estimators",
@@ -60,7 +63,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from . import errors, kernels
+    from . import errors, kernels, measures
     from .api import algorithms, fit, load
     from .errors import DaskkclError, MemoryLimitError
     from .estimators import (
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
         RPCL,
         ApproxKernelKMeans,
         CoRe,
+        FastKSCL,
         KernelCPCL,
         KernelKMeans,
         LandmarkCPCL,
@@ -86,7 +90,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    if name in ("errors", "kernels"):
+    if name in ("errors", "kernels", "measures"):
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         from .system import version

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["algorithms", "fit", "load"]
 
 _KERNEL_PARAMETERS = ("degree", "coef0", "levels")
+_ALWAYS_GIVEN = {
+    # parameters of `fit` that some classes do not have, and what `fit` has for them when nothing was said
+    "n_clusters": "auto",
+    "kernel": "rbf",
+    "gamma": "auto",
+    "map": None,
+    "landmarks": "uniform",
+    "n_landmarks": None,
+}
 _FIT_PARAMETERS = ("out", "overwrite", "checkpoint", "client", "component", "storage_options")
 
 
@@ -22,7 +31,8 @@ def algorithms() -> dict[str, type[KernelClusterer]]:
     --------
     >>> import daskkcl
     >>> sorted(daskkcl.algorithms())
-    ['akkmeans', 'okfcm', 'pakcl']
+    ['akcl', 'akkmeans', 'cccl', 'core', 'cpcl', 'dsrpcl', 'fastkscl', 'kcl', 'kcpcl', 'kkmeans', 'lcpcl', 'okfcm',
+     'pakcl', 'rpccl', 'rpcl']
     """
     from .estimators import ALGORITHMS
 
@@ -64,9 +74,10 @@ def fit(
         array.
     algo : str
         One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"pakcl"`` (balanced clusters, about one pass),
-        ``"akkmeans"`` (kernel k-means, several passes).
+        ``"akkmeans"`` (kernel k-means, several passes), ``"lcpcl"`` (finds the number of clusters), and so on.
     n_clusters : int or "auto"
-        ``"auto"`` takes the number from the eigengap of a sample.
+        ``"auto"`` takes the number from the eigengap of a sample. Algorithms that find the number from `n_seeds` do not
+        take it.
     kernel, gamma
         A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
         ``coef0`` and ``levels`` go to the kernel.
@@ -145,9 +156,19 @@ def fit(
         "scratch": scratch,
         "progress": progress,
     }
+    own = set(cls._get_param_names())
+    for name in set(common) - own:
+        if name in _ALWAYS_GIVEN and common[name] == _ALWAYS_GIVEN[name]:
+            del common[name]
+        else:
+            remedy = "pass n_seeds, more than there are clusters" if name == "n_clusters" else "leave it out"
+            raise InvalidInputError(f"{algo} has no parameter {name!r}; {remedy}.")
+    if map is None and "map" in common:
+        del common["map"]  # the class knows what is usual for it
+    if kernel_params and "kernel_params" not in own:
+        raise InvalidInputError(f"{algo} has no kernel; leave out {', '.join(kernel_params)}.")
     if kernel_params:
         common["kernel_params"] = {**(algorithm_parameters.pop("kernel_params", None) or {}), **kernel_params}
-    own = set(cls._get_param_names())
     for name in algorithm_parameters:
         if name not in own:
             near = did_you_mean(name, own | set(_FIT_PARAMETERS) | set(_KERNEL_PARAMETERS))

@@ -3,7 +3,7 @@
 from .competitive import AKCL, KCL, PAKCL
 from .exact import KernelKMeans
 from .fuzzy import OnlineKFCM
-from .kmeans import ApproxKernelKMeans
+from .kmeans import ApproxKernelKMeans, FastKSCL
 from .rivals import CCCL, DSRPCL, RPCCL, RPCL, CoRe
 from .seeds import CPCL, KernelCPCL, LandmarkCPCL
 
@@ -19,6 +19,7 @@ __all__ = [
     "RPCL",
     "ApproxKernelKMeans",
     "CoRe",
+    "FastKSCL",
     "KernelCPCL",
     "KernelKMeans",
     "LandmarkCPCL",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 _CLASSES = (
-    *(ApproxKernelKMeans, KernelKMeans, OnlineKFCM),
+    *(ApproxKernelKMeans, KernelKMeans, FastKSCL, OnlineKFCM),
     *(KCL, AKCL, PAKCL),
     *(CPCL, KernelCPCL, LandmarkCPCL),
     *(RPCL, RPCCL, CCCL, DSRPCL, CoRe),

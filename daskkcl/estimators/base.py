@@ -189,6 +189,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels)
         order = found.order
+        self.__dict__.pop("_stream", None)  # of an earlier partial_fit
         self._model = fitted.model.numbered(order)
         self._source = source
         self._labels: Any = None if labels is None else labels.renumbered(order)

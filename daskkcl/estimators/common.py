@@ -91,7 +91,7 @@ init : {"first", "d2", "sample"} or array, default "first"
 eta : float, default {eta}
     Learning rate of the winner.
 tol : float, default {tol}
-    Stop after an epoch over which the squared moves of all seeds sum to at most this.
+    Stop after an epoch over which the squared moves of all seeds sum to at most this share of the total variance.
 merge_tol : float, default 0.05
     Seeds at most this share of the root of the total variance apart are one cluster, and so are chains of them.
 max_epochs : int, default {max_epochs}

@@ -304,7 +304,13 @@ class KCL(ExactMixin, _Competitive):
         exact = load_exact(setup, self._more_rows(settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         walk = ExactWalk(
-            "frequency_sensitive", (), settings.rates, settings.n_epochs, settings.tol, strict=True, order=settings.order
+            "frequency_sensitive",
+            (),
+            settings.rates,
+            settings.n_epochs,
+            settings.tol,
+            strict=True,
+            order=settings.order,
         )
         centres, moves, _ = kernel_compete(setup, exact, start, walk, checkpoint)
         rule = _rule(settings, centres.counts)

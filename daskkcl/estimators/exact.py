@@ -99,11 +99,9 @@ class KernelKMeans(ExactMixin, KernelClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> t = rng.uniform(0, 2 * np.pi, 400)
-    >>> X = np.c_[np.cos(t), np.sin(t)] * np.repeat([1, 4], 200)[:, None]  # a ring in a ring
-    >>> model = daskkcl.KernelKMeans(2, gamma=1.0, random_state=0).fit(X)
-    >>> model.cluster_sizes_
-    array([200, 200])
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (100, 2)) for k in range(3)])
+    >>> daskkcl.KernelKMeans(3, random_state=0).fit(X).cluster_sizes_
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "kkmeans"
@@ -132,7 +130,7 @@ class KernelKMeans(ExactMixin, KernelClusterer):
         run = best_kernel_k_means(setup, exact, settings.init, settings.n_init, settings.max_iter, rng)
         if not run.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after max_iter={settings.max_iter} steps with rows still changing sides.",
+                f"{type(self).__name__} stopped after max_iter={settings.max_iter} steps, rows still changing sides.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

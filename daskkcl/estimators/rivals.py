@@ -9,6 +9,7 @@ import numpy as np
 
 from ..rules.coordinates import Coordinates
 from ..rules.sequential import SequentialRule
+from ..schedules.found import total_variance
 from ..schedules.setup import Setup
 from .common import documented
 from .seeds import SeedClusterer
@@ -46,9 +47,9 @@ class RPCL(SeedClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
     >>> daskkcl.RPCL(4, random_state=0).fit(X).cluster_sizes_
-    array([200, 200, 200])
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpcl"
@@ -91,9 +92,9 @@ class RPCCL(SeedClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
     >>> daskkcl.RPCCL(4, random_state=0).fit(X).cluster_sizes_
-    array([200, 200, 200])
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpccl"
@@ -138,15 +139,15 @@ class CCCL(SeedClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
-    >>> daskkcl.CCCL(10, random_state=0).fit(X).cluster_sizes_
-    array([200, 200, 200])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    >>> daskkcl.CCCL(5, random_state=2).fit(X).cluster_sizes_
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "cccl"
 
     map: Any = "identity"
-    tol: float = 1e-5
+    tol: float = 1e-6
     phi: float = 0.5
 
     def _rule(self) -> SequentialRule:
@@ -184,9 +185,9 @@ class DSRPCL(SeedClusterer):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (200, 2)) for m in ([0, 0], [0, 10], [10, 10])])
-    >>> daskkcl.DSRPCL(4, eta=0.01, random_state=0).fit(X).cluster_sizes_
-    array([200, 200, 200])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    >>> daskkcl.DSRPCL(5, random_state=0).fit(X).cluster_sizes_
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "dsrpcl"
@@ -230,18 +231,18 @@ class CoRe(SeedClusterer):
     Notes
     -----
     Bacciu and Starita, "Competitive repetition suppression (CoRe) clustering: a biologically inspired learning model
-    with application to robust clustering" (doi:10.1109/TNN.2008.2004407). Public sources give the idea, the threshold of
-    0.9 and that losers are penalised by their suppressed answers, but not every formula: the relevance of a unit is its
-    share of wins here, the suppression has no memory of earlier rows, steps are taken relative to the squared width
-    (so that rates are free of scale), and units are removed when they are nearest to no row, or merge.
+    with application to robust clustering" (doi:10.1109/TNN.2008.2004407). Public sources give the idea, the threshold
+    of 0.9 and that losers are penalised by their suppressed answers, but not every formula. Here the relevance of a
+    unit is its share of wins, the suppression has no memory of earlier rows, steps are taken relative to the squared
+    width (so that rates are free of scale), and units go when they are nearest to no row, or merge.
 
     Examples
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
-    >>> daskkcl.CoRe(10, random_state=0).fit(X).cluster_sizes_
-    array([200, 200, 200])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    >>> daskkcl.CoRe(6, random_state=0).fit(X).cluster_sizes_
+    array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "core"
@@ -272,7 +273,5 @@ class CoRe(SeedClusterer):
     def _first_extra(self, setup: Setup, coordinates: Coordinates) -> Any:
         width = self.width
         if width == "auto":
-            Z, kappa = setup.measure_sample()
-            mean = coordinates.block(Z, kappa)[0].mean(axis=0, dtype=np.float64)
-            width = 0.5 * max(float(kappa.mean(dtype=np.float64) - mean @ mean), 1e-24) ** 0.5
+            width = 0.5 * max(total_variance(setup, coordinates), 1e-24) ** 0.5
         return np.full((setup.n_clusters, 1), float(width))

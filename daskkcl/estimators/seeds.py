@@ -6,8 +6,6 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..errors import ConvergenceWarning
 from ..plan import Stage
 from ..random import FixedOrder
@@ -17,7 +15,13 @@ from ..rules.crisp import Nearest
 from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.exact import ExactWalk, exact_model, first_centres, kernel_compete, load_exact
-from ..schedules.found import Found, clusters_of_combinations, clusters_of_seeds
+from ..schedules.found import (
+    Found,
+    clusters_of_combinations,
+    clusters_of_seeds,
+    exact_variance,
+    total_variance,
+)
 from ..schedules.sequential import SequentialWalk, compete_row_by_row
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init, place_centres
@@ -55,7 +59,7 @@ class SeedClusterer(KernelClusterer):
     n_clusters: int | str = field(init=False, default=0)
     n_seeds: int = field(default=10, kw_only=False)
     eta: float = 1e-3
-    tol: float = 1e-6
+    tol: float = 1e-7
     merge_tol: float = 0.05
     max_epochs: int = 2000
     order: Any = None
@@ -105,25 +109,24 @@ class SeedClusterer(KernelClusterer):
         seeds = Seeds.start(
             coordinates.of_means(start.centres.means), start.counts, self._first_extra(setup, coordinates)
         )
+        variance = total_variance(setup, coordinates)
         walk = SequentialWalk(
             settings.rule,
             settings.rates,
             settings.n_epochs,
-            settings.tol,
+            settings.tol * variance,
             same_order=True,
             order=settings.order,
             record=settings.record,
         )
         result = compete_row_by_row(setup, coordinates, seeds, walk, checkpoint)
-        found = clusters_of_seeds(setup, coordinates, result.seeds, settings.merge_tol)
+        found = clusters_of_seeds(setup, coordinates, result.seeds, settings.merge_tol * variance**0.5)
         path = result.path
         if path is not None and coordinates.root is None:
             path = path + getattr(setup.map_, "origin", 0.0)
         return self._fitted(found, result.moves, result.converged, path, settings)
 
-    def _fitted(
-        self, found: Found, moves: Any, converged: bool, path: Any, settings: SeedSettings
-    ) -> Fitted:
+    def _fitted(self, found: Found, moves: Any, converged: bool, path: Any, settings: SeedSettings) -> Fitted:
         n_seeds, n_found = found.n_seeds, found.model.centres.n_clusters
         if n_found == 1 and n_seeds > 1:
             warnings.warn(
@@ -188,10 +191,10 @@ class CPCL(_Cooperative):
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
     >>> model = daskkcl.CPCL(6, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
-    (3, array([200, 200, 200]))
+    (3, array([100, 100, 100]))
     """
 
     algorithm: ClassVar[str] = "cpcl"
@@ -210,8 +213,8 @@ class CPCL(_Cooperative):
 class LandmarkCPCL(_Cooperative):
     """Kernel CPCL in the span of landmarks: seeds that find the number of clusters, out of core.
 
-    What `KernelCPCL` does with the kernel matrix of all rows is done on coordinates of the landmarks' span, with what of
-    a row lies outside added to its distances. With all rows as landmarks it is the same.
+    What `KernelCPCL` does with the kernel matrix of all rows is done on coordinates of the landmarks' span, with what
+    of a row lies outside added to its distances. With all rows as landmarks it is the same.
 
     Parameters
     ----------
@@ -227,16 +230,17 @@ class LandmarkCPCL(_Cooperative):
     Notes
     -----
     After Algorithm 2 of Jia, Cheung and Liu, "Cooperative and penalized competitive learning with application to
-    kernel-based clustering" (doi:10.1016/j.patcog.2014.03.010); the landmarks are ours. Where it works, see `CPCL`.
+    kernel-based clustering" (doi:10.1016/j.patcog.2014.03.010); the landmarks are ours. Where it works, see `CPCL`;
+    where seeds do not meet, ``ratios="plain"`` often makes them, since followers then keep up better.
 
     Examples
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
-    >>> model = daskkcl.LandmarkCPCL(6, n_landmarks=50, eta=1e-3, random_state=0).fit(X)
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    >>> model = daskkcl.LandmarkCPCL(6, ratios="plain", eta=1e-3, n_landmarks=50, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
-    (3, array([200, 200, 200]))
+    (3, array([100, 100, 100]))
     """
 
     algorithm: ClassVar[str] = "lcpcl"
@@ -267,16 +271,17 @@ class KernelCPCL(ExactMixin, _Cooperative):
     -----
     Algorithm 2 of Jia, Cheung and Liu, "Cooperative and penalized competitive learning with application to
     kernel-based clustering" (doi:10.1016/j.patcog.2014.03.010), with its misprints put right (Eq. 17 and 22 to 24).
-    Where it works, see `CPCL`. A recorded path holds the coefficients of the seeds over the rows.
+    Where it works, see `CPCL`; where seeds do not meet, ``ratios="plain"`` often makes them, since followers then keep
+    up better. A recorded path holds the coefficients of the seeds over the rows.
 
     Examples
     --------
     >>> import numpy as np, daskkcl
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 0.1, (200, 2)) for m in ([0, 0], [0, 1], [1, 1])])
-    >>> model = daskkcl.KernelCPCL(6, eta=1e-3, random_state=0).fit(X)
+    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    >>> model = daskkcl.KernelCPCL(6, ratios="plain", eta=1e-3, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
-    (3, array([200, 200, 200]))
+    (3, array([100, 100, 100]))
     """
 
     algorithm: ClassVar[str] = "kcpcl"
@@ -294,17 +299,18 @@ class KernelCPCL(ExactMixin, _Cooperative):
         exact = load_exact(setup, self._more_rows(settings.init))
         init = "d2" if isinstance(settings.init, str) and settings.init == "sample" else settings.init
         start = first_centres(setup, exact, init, setup.problem.key.child("init").generator())
+        variance = exact_variance(exact)
         walk = ExactWalk(
             settings.rule.name,
             settings.rule.numbers,
             settings.rates,
             settings.n_epochs,
-            settings.tol,
+            settings.tol * variance,
             same_order=True,
             order=settings.order,
             record=settings.record,
         )
         centres, moves, path = kernel_compete(setup, exact, start, walk, checkpoint)
-        A, counts = clusters_of_combinations(exact, centres, settings.merge_tol)
+        A, counts = clusters_of_combinations(exact, centres, settings.merge_tol * variance**0.5)
         found = Found(exact_model(setup, exact, A, Nearest()), counts, setup.n_clusters)
         return self._fitted(found, moves, walk.rests(moves), path, settings)

@@ -60,8 +60,8 @@ def check_order(order: Any, n_rows: int) -> FixedOrder | None:
     rows = np.asarray(order)
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) != n_rows:
         raise InvalidInputError(
-            f"order of shape {rows.shape} and dtype {rows.dtype} is no order of {n_rows} rows; pass their numbers, each "
-            "once, or leave it out for a random order."
+            f"order of shape {rows.shape} and dtype {rows.dtype} is no order of {n_rows} rows; pass their numbers, "
+            "each once, or leave it out for a random order."
         )
     if rows.min(initial=0) < 0 or rows.max(initial=0) >= n_rows or (np.bincount(rows, minlength=n_rows) != 1).any():
         raise InvalidInputError(f"order must hold each of the row numbers 0 to {n_rows - 1} once.")

@@ -47,7 +47,8 @@ def exact_kernel_k_means(K: Floats, A: Floats, n_rows: int, max_iter: int) -> Ex
     ([0.5, 8.5], True)
     """
     c, kappa = len(A), np.diagonal(K)[:n_rows]
-    labels, objective, reseeds = None, [], 0
+    labels, reseeds = None, 0
+    objective: list[float] = []
     while True:
         G = A @ K  # (c, p)
         norms = np.einsum("cp,cp->c", G, A)

@@ -22,7 +22,7 @@ Floats = NDArray[Any]
 
 
 @compiled
-def squared_distance(A: Floats, i: int, B: Floats, k: int) -> float:  # type: ignore[misc]
+def squared_distance(A: Floats, i: int, B: Floats, k: int) -> float:
     """``sum_j (A[i, j] - B[k, j])^2``, in double precision. (Indices, not rows: views are counted, which is slow.)"""
     total = 0.0
     for j in range(A.shape[1]):
@@ -94,7 +94,7 @@ def _distances_of(Y: Floats, i: int, r: float, M: Floats, D: Floats) -> None:
 
 
 @compiled
-def _frequency_winner(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> int:  # type: ignore[misc]
+def _frequency_winner(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> int:
     """Fill the squared distances D of a row and return the winner, ``argmin n_k D_k``."""
     _distances_of(Y, i, r, M, D)
     least, winner = n[0] * D[0], 0
@@ -106,7 +106,7 @@ def _frequency_winner(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floa
 
 
 @compiled
-def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Floats) -> int:  # type: ignore[misc]
+def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Floats) -> int:
     """Find the centres within the winner's distance from the winner, nearest first; return how many there are."""
     # By the triangle inequality a centre much farther from the row than the winner cannot be near the winner.
     bound = (math.sqrt(max(D[c] - r, 0.0)) + math.sqrt(D[c])) ** 2 * (1 + 1e-9)
@@ -127,9 +127,7 @@ def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Fl
 
 
 @compiled
-def _winner_and_rival(
-    Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats
-) -> tuple[int, int]:  # type: ignore[misc]
+def _winner_and_rival(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> tuple[int, int]:
     """Fill the squared distances D of a row and return the centres of least and second least ``n_k D_k``."""
     _distances_of(Y, i, r, M, D)
     least, second, winner, rival = n[0] * D[0], np.inf, 0, -1
@@ -143,9 +141,7 @@ def _winner_and_rival(
 
 
 @compiled
-def rival_penalised(
-    Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
-) -> None:
+def rival_penalised(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats) -> None:
     """RPCL, doi:10.1109/72.238318: the second winner is pushed away; ``numbers[0]`` is its share of the rate."""
     D = np.empty(M.shape[0])
     for i in range(Y.shape[0]):
@@ -157,9 +153,7 @@ def rival_penalised(
 
 
 @compiled
-def rival_controlled(
-    Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
-) -> None:
+def rival_controlled(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats) -> None:
     """RPCCL, doi:10.1109/TKDE.2005.184: the nearer the rival to the winner, the more it is pushed away."""
     D = np.empty(M.shape[0])
     for i in range(Y.shape[0]):
@@ -192,7 +186,7 @@ def cooperation_controlled(
 
 
 @compiled
-def _move_and_look(M: Floats, k: int, Y: Floats, i: int, a: float, after: int) -> float:  # type: ignore[misc]
+def _move_and_look(M: Floats, k: int, Y: Floats, i: int, a: float, after: int) -> float:
     """Move a centre by a row and return its squared distance to the next row: one walk over the centre, not two."""
     total = 0.0
     for j in range(M.shape[1]):

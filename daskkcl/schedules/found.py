@@ -17,7 +17,7 @@ from .passes import sum_pass
 from .setup import Setup
 from .tasks import Model
 
-__all__ = ["Found", "clusters_of_combinations", "clusters_of_seeds"]
+__all__ = ["Found", "clusters_of_combinations", "clusters_of_seeds", "exact_variance", "total_variance"]
 
 Floats = NDArray[Any]
 
@@ -31,18 +31,24 @@ class Found:
     n_seeds: int
 
 
-def clusters_of_seeds(setup: Setup, coordinates: Coordinates, seeds: Seeds, merge_tol: float) -> Found:
-    """Merge seeds that coincide and leave out those that are nearest to no row.
-
-    Seeds coincide within `merge_tol` times the root of the total variance of the sample, or in a chain of such.
-    """
+def total_variance(setup: Setup, coordinates: Coordinates) -> float:
+    """Return the mean squared distance of the rows of the sample from their mean, in feature space."""
     Z, kappa = setup.measure_sample()
-    Y, _ = coordinates.block(Z, kappa)
-    mean = Y.mean(axis=0, dtype=np.float64)
-    variance = max(float(kappa.mean(dtype=np.float64) - mean @ mean), 0.0)
+    mean = coordinates.block(Z, kappa)[0].mean(axis=0, dtype=np.float64)
+    return max(float(kappa.mean(dtype=np.float64) - mean @ mean), 0.0)
+
+
+def exact_variance(exact: ExactRows) -> float:
+    """Return the mean squared distance of all rows from their mean, in feature space."""
+    n = len(exact.numbers)
+    return max(float(np.trace(exact.K[:n, :n])) / n - float(exact.K[:n, :n].mean()), 0.0)
+
+
+def clusters_of_seeds(setup: Setup, coordinates: Coordinates, seeds: Seeds, reach: float) -> Found:
+    """Merge seeds that coincide, at most `reach` apart or in a chain of such, and leave out those that win no row."""
     M = seeds.centres
     between = np.sqrt(np.maximum(((M[:, None] - M) ** 2).sum(axis=2), 0))
-    groups = merge_seeds(between, merge_tol * variance**0.5)
+    groups = merge_seeds(between, reach)
     M, counts = _join(M, seeds.counts, groups)
     model = Model(setup.reader, coordinates.centres(M), Nearest())
     data = Dataset(setup.engine, setup.source, setup.layout("labelling"))
@@ -50,15 +56,13 @@ def clusters_of_seeds(setup: Setup, coordinates: Coordinates, seeds: Seeds, merg
     return Found(Model(setup.reader, coordinates.centres(M[own]), Nearest()), counts[own], len(seeds.counts))
 
 
-def clusters_of_combinations(exact: ExactRows, centres: ExactCentres, merge_tol: float) -> tuple[Floats, Floats]:
+def clusters_of_combinations(exact: ExactRows, centres: ExactCentres, reach: float) -> tuple[Floats, Floats]:
     """Do the same with combinations of all rows; return their coefficients and wins."""
     n = len(exact.numbers)
-    K = exact.K[:n, :n]
-    variance = max(float(np.trace(K)) / n - float(K.mean()), 0.0)
     Q = centres.A @ exact.K @ centres.A.T
     norms = np.diagonal(Q)
     between = np.sqrt(np.maximum(norms[:, None] - 2 * Q + norms, 0))
-    A, counts = _join(centres.A, centres.counts, merge_seeds(between, merge_tol * variance**0.5))
+    A, counts = _join(centres.A, centres.counts, merge_seeds(between, reach))
     G = A @ exact.K
     nearest = (np.einsum("cp,cp->c", G, A)[:, None] - 2 * G[:, :n]).argmin(axis=0)
     own = np.bincount(nearest, minlength=len(A)) > 0

@@ -211,7 +211,7 @@ class _Rows:
 def measure_rows(
     rows: Floats, position: int, blocks: ShuffledBlocks, reader: Reader, coordinates: Coordinates, after: Any
 ) -> list[MetTile]:
-    """Measure a block, tile by tile on a grid of positions. `after` is waited for: it bounds how far this runs ahead."""
+    """Measure a block, tile by tile on a grid of positions. `after` is waited for: it bounds what runs ahead."""
     parts = []
     for first in range(0, len(rows), reader.tile_rows):
         try:

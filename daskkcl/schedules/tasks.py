@@ -19,6 +19,7 @@ from ..errors import InvalidInputError
 from ..maps.base import Centres, Map, squared_distances
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
+from ..rules.neural_gas import NeuralGas
 from ..rules.sums import ExactSum
 from ..system import single_threaded
 
@@ -276,8 +277,11 @@ def sum_block(block: Floats | Measured, start: int, model: Model) -> Sums:
     n_rows, far = 0, [np.empty((0, 2))]
     for tile in tiles(block, start, model.reader):
         D = model.distances(tile)
-        if isinstance(model.rule, Fuzzy):
-            W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
+        if isinstance(model.rule, (Fuzzy, NeuralGas)):
+            if isinstance(model.rule, NeuralGas):
+                W = model.rule.weights(D)
+            else:
+                W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
             if tile.valid is not None:
                 W[~tile.valid] = 0
             S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
