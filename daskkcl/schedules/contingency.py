@@ -56,7 +56,30 @@ def count_pairs(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]
     """Return the distinct rows of some columns of labels and how often each occurs, rows with a -1 left out."""
     if any(column.dtype.kind not in "iub" for column in columns):
         raise InvalidInputError("Labels must be integers.")
-    table = np.stack([column.astype(np.int64) for column in columns], axis=1)
-    table = table[(table != -1).all(axis=1)]
-    found, counts = np.unique(table, axis=0, return_counts=True)
-    return found, counts.astype(np.int64)
+    labelled = np.logical_and.reduce([column.astype(np.int64) != -1 for column in columns])
+    found, codes = [], np.zeros(int(labelled.sum()), dtype=np.int64)
+    for column in columns:  # a number for every combination, as digits of a number for every label
+        values, inverse = _distinct(column.astype(np.int64)[labelled])
+        found.append(values)
+        codes = codes * max(1, len(values)) + inverse
+    present, counts = _counted(codes)
+    digits = np.unravel_index(present, [max(1, len(values)) for values in found])
+    table = np.stack([values[digit] for values, digit in zip(found, digits, strict=True)], axis=1)
+    return table, counts.astype(np.int64)
+
+
+def _distinct(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct values and the place of each among them; by counting, where the range is small."""
+    if len(values) == 0:
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 1024:
+        found, inverse = np.unique(values, return_inverse=True)
+        return found, inverse
+    present = np.bincount(values - low) > 0
+    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[values - low]
+
+
+def _counted(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    values, places = _distinct(codes)
+    return values, np.bincount(places, minlength=len(values))
