@@ -403,7 +403,13 @@ def test_as_many_clusters_as_rows_and_one(fit, X, algo):
 
 def test_unknown_algorithm(refuses, untouchable):
     refuses(
-        untouchable, InvalidInputError, "algo='okfmc'", "akkmeans, ", "okfcm, pakcl", "Did you mean 'okfcm'?", algo="okfmc"
+        untouchable,
+        InvalidInputError,
+        "algo='okfmc'",
+        "akkmeans, ",
+        "okfcm, pakcl",
+        "Did you mean 'okfcm'?",
+        algo="okfmc",
     )
     refuses(untouchable, InvalidInputError, "Did you mean 'pakcl'?", algo="PAKCL")
     for wrong in (None, 3, ["okfcm"]):

@@ -375,7 +375,9 @@ EXACT = [KCL, KernelCPCL, KernelKMeans]
 @pytest.mark.parametrize("cls", EXACT)
 def test_exact_algorithms_refuse_politely(cls):
     rows = da.zeros((200_000, 4), chunks=(10_000, 4))
-    with pytest.raises(MemoryLimitError, match=r"kernel matrix of all 200,000 rows.*memory_limit.*algo='\w+'") as caught:
+    with pytest.raises(
+        MemoryLimitError, match=r"kernel matrix of all 200,000 rows.*memory_limit.*algo='\w+'"
+    ) as caught:
         cls(3, memory_limit="2GiB").fit(rows)
     assert caught.value.needed_bytes > 8 * 200_000**2
 
@@ -439,7 +441,7 @@ def test_blocks_of_a_stream(X):
     model = AKCL(3, random_state=0).partial_fit(X)
     with pytest.raises(InvalidInputError, match="expecting 3"):
         model.partial_fit(X[:, :2])
-    with pytest.raises(WrongTypeError, match="np.asarray"):
+    with pytest.raises(WrongTypeError, match=r"np\.asarray"):
         model.partial_fit(da.from_array(X, chunks=10))
     with pytest.raises(InvalidInputError, match="order= is for fit"):
         AKCL(3, order=np.arange(N)).partial_fit(X)
@@ -453,7 +455,7 @@ def test_blocks_of_a_stream(X):
     assert np.flatnonzero(dropping.labels_ == -1).tolist() == [7]
 
 
-# --- bad input ----------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

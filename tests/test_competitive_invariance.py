@@ -1,4 +1,4 @@
-"""The competitive family gives the same numbers, bit for bit, whatever carries the rows; models, checkpoints, clusters."""
+"""The competitive family gives the same numbers, bit for bit, whatever carries the rows, saved and resumed too."""
 
 import dask
 import numpy as np

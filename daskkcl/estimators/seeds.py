@@ -56,7 +56,7 @@ class SeedClusterer(KernelClusterer):
     _n_extra: ClassVar[int] = 0
     _comes_to_rest: ClassVar[bool] = True  # whether seeds that still move at the end deserve a warning
 
-    n_clusters: int | str = field(init=False, default=0)
+    n_clusters: int | str = field(init=False)
     n_seeds: int = field(default=10, kw_only=False)
     eta: float = 1e-3
     tol: float = 1e-7
@@ -148,6 +148,16 @@ class SeedClusterer(KernelClusterer):
 
     def _renumber(self, order: Any) -> dict[str, Any]:
         return {"win_counts_": self.__dict__.pop("_win_counts")[order]}
+
+
+class _NoParameter:
+    """Stands where the base class has a parameter that these classes do not have."""
+
+    def __get__(self, estimator: Any, cls: Any = None) -> Any:
+        raise AttributeError("These estimators have n_seeds, not n_clusters; n_clusters_ is what they find.")
+
+
+SeedClusterer.n_clusters = _NoParameter()  # type: ignore[assignment]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

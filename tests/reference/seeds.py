@@ -46,9 +46,7 @@ def cpcl(
     return centres, counts
 
 
-def kernel_cpcl(
-    K: Array, A: Array, counts: Array, order: Labels, eta: float, squared: bool
-) -> tuple[Array, Array]:
+def kernel_cpcl(K: Array, A: Array, counts: Array, order: Labels, eta: float, squared: bool) -> tuple[Array, Array]:
     """Algorithm 2 with nothing but coefficients (k, n) and the kernel matrix: every distance a double sum."""
     A, counts = A.copy(), counts.astype(float).copy()
     for t in order:
