@@ -118,6 +118,6 @@ def test_a_cluster_gives_the_same(X, expected, tmp_path):
         LocalCluster(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        for name in ("akcl", "lcpcl", "fastkscl"):
+        for name in ("akcl", "lcpcl", "fastkscl", "kcl"):
             fitted = MODELS[name](scratch=str(tmp_path)).fit(data, client=client)
             assert_same(answers(fitted, data), expected[name])

@@ -84,8 +84,9 @@ class RPCCL(SeedClusterer):
     Notes
     -----
     Cheung, "On rival penalization controlled competitive learning for clustering with automatic cluster number
-    selection" (doi:10.1109/TKDE.2005.184). No public source prints the formula in full; this one gives the rows of
-    Table 1 of doi:10.1016/j.patcog.2014.03.010 within 0.03 of its partition quality, and others do not. The seeds do
+    selection" (IEEE Transactions on Knowledge and Data Engineering 17, 2005, pages 1583-1588). No public source that we
+    found prints the formula; this one gives the rows of Table 1 of doi:10.1016/j.patcog.2014.03.010 within 0.03 of
+    their partition quality, and other readings do not. The seeds do
     not come to rest. Good with few seeds too many.
 
     Examples
@@ -130,7 +131,8 @@ class CCCL(SeedClusterer):
     Notes
     -----
     Li, Pei, Wang and Cheung, "Cooperation controlled competitive learning approach for data clustering"
-    (doi:10.1109/CIS.2008.218). What phi multiplies is not settled by a public source. At phi = 1 it must be CPCL
+    (Computational Intelligence and Security 2008, pages 24-29). What phi is to the ratio is not settled by a public
+    source. At phi = 1 it must be CPCL
     without penalties (doi:10.1016/j.patcog.2014.03.010, section 2.3); of the forms that are, the exponent takes
     74, 199 and 411 epochs with 4, 10 and 20 seeds on the Seeds data, where 77, 190 and 369 were published, and a factor
     or a smaller territory take twice that and merge nothing.
@@ -176,10 +178,11 @@ class DSRPCL(SeedClusterer):
 
     Notes
     -----
-    Ma and Wang, "A cost-function approach to rival penalized competitive learning (RPCL)"
-    (doi:10.1109/TSMCB.2006.870633). The constant before the second part of the cost is not settled by a public source;
-    here it makes the rate of winner and losers the same. A push takes a seed at most by the rate times its distance. P
-    is not scale-free: give the features unit variance.
+    Ma and Wang, "A cost-function approach to rival penalized competitive learning (RPCL)" (IEEE Transactions on
+    Systems, Man, and Cybernetics B 36, 2006, pages 722-737), compared in doi:10.1016/j.patcog.2014.03.010. The
+    constant before the second part of the cost is not settled by a public source; here it makes the rate of winner
+    and losers the same. A push takes a seed at most by the rate times its distance. P is not scale-free: give the
+    features unit variance.
 
     Examples
     --------
@@ -230,11 +233,12 @@ class CoRe(SeedClusterer):
 
     Notes
     -----
-    Bacciu and Starita, "Competitive repetition suppression (CoRe) clustering: a biologically inspired learning model
-    with application to robust clustering" (doi:10.1109/TNN.2008.2004407). Public sources give the idea, the threshold
-    of 0.9 and that losers are penalised by their suppressed answers, but not every formula. Here the relevance of a
-    unit is its share of wins, the suppression has no memory of earlier rows, steps are taken relative to the squared
-    width (so that rates are free of scale), and units go when they are nearest to no row, or merge.
+    Bacciu and Starita, "Competitive repetition suppression (CoRe) clustering: a biologically inspired learning
+    model with application to robust clustering" (IEEE Transactions on Neural Networks 19, 2008, pages 1922-1941),
+    compared in doi:10.1016/j.patcog.2014.03.010. Public sources give the idea, the threshold of 0.9 and that losers
+    are penalised by their suppressed answers, but not every formula. Here the relevance of a unit is its share of
+    wins, the suppression has no memory of earlier rows, steps are taken relative to the squared width (so that
+    rates are free of scale), and units go when they are nearest to no row, or merge.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ class StreamMixin:
     _model: Any
     _source: Any
     _labels: Any
+    _stream: Stream
     history_: Any
     n_iter_: Any
 
@@ -92,7 +94,6 @@ class StreamMixin:
         self.n_clusters_evidence_ = setup.evidence
         self.gamma_ = getattr(getattr(setup.map_, "kernel", None), "gamma", None)
         self.history_, self.n_iter_ = [], 0
-        self.__dict__.pop("_stream", None)
         rates, subset = self._stream_settings()
         return Stream(setup.reader, Winners(start.centres, start.counts), 0, subset, rates, key)
 
@@ -100,16 +101,15 @@ class StreamMixin:
         """Take up where the last block, a fit or a loaded model stands."""
         check_is_fitted(self)
         rates, subset = self._stream_settings()
+        if "_stream" in self.__dict__:
+            return replace(self._stream, rates=rates, subset_rows=subset)
         model: Model = self._model
         order = np.arange(model.centres.n_clusters) if model.order is None else model.order
         counts = np.asarray(self.win_counts_, dtype=np.float64)[np.argsort(order)]
-        earlier: Stream | None = self.__dict__.get("_stream")
-        n_rows = int(counts.sum()) if earlier is None else earlier.n_rows
-        key = self._key(None, None) if earlier is None else earlier.key  # type: ignore[attr-defined]
-        if earlier is None:
-            self.history_, self.n_iter_ = list(self.history_), int(self.n_iter_)
+        key = self._key(None, None)  # type: ignore[attr-defined]
+        self.history_ = list(self.history_)
         centres = Centres.from_means(means_of(model.centres, model.reader.map_), model.reader.map_)
-        return Stream(model.reader, Winners(centres, counts), n_rows, subset, rates, key)
+        return Stream(model.reader, Winners(centres, counts), int(counts.sum()), subset, rates, key)
 
     def _settle(self, stream: Stream, rows: Any, before: Any) -> None:
         """Set the fitted attributes after a block."""

@@ -29,6 +29,8 @@ class Coordinates:
         ``W``, float64; None when measurements are coordinates already (input space, explicit features).
     dtype : dtype
         Precision of blocks.
+    back : ndarray of shape (m, q) or None
+        ``V Lambda^(1/2)``, float64, which makes mean measurements of coordinates; only where they are asked for.
 
     Examples
     --------
@@ -44,17 +46,18 @@ class Coordinates:
 
     root: Floats | None
     dtype: np.dtype[Any]
+    back: Floats | None = None
 
     @classmethod
-    def of(cls, map_: Map) -> Coordinates:
-        """Return the coordinates of a map's measurements."""
+    def of(cls, map_: Map, with_means: bool = False) -> Coordinates:
+        """Return the coordinates of a map's measurements, with a way back to mean measurements if asked for."""
         if not hasattr(map_, "spectrum"):
             return cls(None, np.dtype(map_.dtype))
         values, vectors = map_.spectrum
         root = vectors / np.sqrt(values)
         for name in ("spectrum", "kernel_matrix"):  # made again for this, and large
             map_.__dict__.pop(name, None)
-        return cls(root, np.dtype(map_.dtype))
+        return cls(root, np.dtype(map_.dtype), vectors * np.sqrt(values) if with_means else None)
 
     def block(self, Z: Floats, kappa: Floats) -> tuple[Floats, Floats]:
         """Return coordinates ``Y`` (rows, q) and residuals ``r`` (rows,), never below zero."""
@@ -69,4 +72,5 @@ class Coordinates:
     def centres(self, M: Floats) -> Centres:
         """Return centres given by coordinates: ``g = W M``, ``nu = |M|^2``."""
         coefficients = M.copy() if self.root is None else M @ self.root.T
-        return Centres(coefficients, np.einsum("cq,cq->c", M, M), None, self.dtype)
+        means = coefficients if self.root is None else None if self.back is None else M @ self.back.T
+        return Centres(coefficients, np.einsum("cq,cq->c", M, M), means, self.dtype)

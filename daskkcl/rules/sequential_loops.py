@@ -154,7 +154,7 @@ def rival_penalised(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Flo
 
 @compiled
 def rival_controlled(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats) -> None:
-    """RPCCL, doi:10.1109/TKDE.2005.184: the nearer the rival to the winner, the more it is pushed away."""
+    """RPCCL (Cheung 2005): the nearer the rival to the winner, the more it is pushed away."""
     D = np.empty(M.shape[0])
     for i in range(Y.shape[0]):
         winner, rival = _winner_and_rival(Y, i, r[i], M, n, D)
@@ -171,7 +171,7 @@ def rival_controlled(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Fl
 def cooperation_controlled(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
-    """CCCL, doi:10.1109/CIS.2008.218: all centres in the winner's territory follow; ``numbers[0]`` is phi."""
+    """CCCL (Li and others 2008): all centres in the winner's territory follow; ``numbers[0]`` is phi."""
     k = M.shape[0]
     D, between, team = np.empty(k), np.empty(k), np.empty(k, np.int64)
     for i in range(Y.shape[0]):
@@ -201,7 +201,7 @@ def _move_and_look(M: Floats, k: int, Y: Floats, i: int, a: float, after: int) -
 def distance_sensitive(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
-    """DSRPCL, doi:10.1109/TSMCB.2006.870633: all but the nearest are pushed away, by ``d^(-P-2)``.
+    """DSRPCL (Ma and Wang 2006): all but the nearest are pushed away, by ``d^(-P-2)``.
 
     ``numbers[0]`` is P.
     """
@@ -228,7 +228,7 @@ def distance_sensitive(
 def repetition_suppressed(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
-    """CoRe, doi:10.1109/TNN.2008.2004407: units that answer a row well learn it, the others unlearn it.
+    """CoRe (Bacciu and Starita 2008): units that answer a row well learn it, the others unlearn it.
 
     ``numbers`` are the threshold of winning, the strength of suppression, the rate of widths relative to that of
     centres, and the least width; ``extra[:, 0]`` are the widths.

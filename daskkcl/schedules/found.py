@@ -47,7 +47,7 @@ def exact_variance(exact: ExactRows) -> float:
 def clusters_of_seeds(setup: Setup, coordinates: Coordinates, seeds: Seeds, reach: float) -> Found:
     """Merge seeds that coincide, at most `reach` apart or in a chain of such, and leave out those that win no row."""
     M = seeds.centres
-    between = np.sqrt(np.maximum(((M[:, None] - M) ** 2).sum(axis=2), 0))
+    between = np.sqrt([((M - m) ** 2).sum(axis=1) for m in M])
     groups = merge_seeds(between, reach)
     M, counts = _join(M, seeds.counts, groups)
     model = Model(setup.reader, coordinates.centres(M), Nearest())

@@ -33,6 +33,7 @@ class Stream:
     subset_rows: int  # 1: row by row, in coordinates
     rates: Rates
     key: Key
+    coordinates: Coordinates | None = None  # of the reader's measurements, once rows have been met one by one
 
 
 def stream_rate(rates: Rates, updates: Any) -> Any:
@@ -53,6 +54,8 @@ def meet_block(stream: Stream, rows: Floats) -> Stream:
     """Let the rows of a block meet the centres, in subsets or one by one."""
     order = stream.key.child("stream", stream.n_rows).rows(len(rows), 0, len(rows))
     with single_threaded():
+        if stream.subset_rows == 1 and stream.coordinates is None:
+            stream = replace(stream, coordinates=Coordinates.of(stream.reader.map_, with_means=True))
         winners = _in_subsets(stream, rows, order) if stream.subset_rows > 1 else _row_by_row(stream, rows, order)
     return replace(stream, winners=winners, n_rows=stream.n_rows + len(rows))
 
@@ -77,7 +80,8 @@ def _in_subsets(stream: Stream, rows: Floats, order: NDArray[np.int64]) -> Winne
 
 def _row_by_row(stream: Stream, rows: Floats, order: NDArray[np.int64]) -> Winners:
     map_, step = stream.reader.map_, stream.reader.tile_rows
-    coordinates, rule = Coordinates.of(map_), SequentialRule("frequency_sensitive")
+    coordinates, rule = stream.coordinates, SequentialRule("frequency_sensitive")
+    assert coordinates is not None
     means = means_of(stream.winners.centres, map_)
     seeds = Seeds.start(coordinates.of_means(means), stream.winners.counts)
     for first in range(0, len(rows), step):
