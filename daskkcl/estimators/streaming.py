@@ -25,7 +25,7 @@ from .validation import check_choice, check_integer, check_real, make_problem
 
 __all__ = ["StreamMixin"]
 
-_SUBSET_ROWS = 100
+_ROWS_PER_CLUSTER, _MOST_ROWS = 2, 100  # of a subset: a stream is short at first, and updates are what counts
 
 
 class StreamMixin:
@@ -44,8 +44,8 @@ class StreamMixin:
         The first block (or an earlier `fit`, or a loaded model) gives the landmarks, the kernel's width and the first
         centres, so it should be a fair sample, unless `landmarks`, `gamma` and `init` are given. The learning rate is
         ``rate_start / (1 + u / 10)``, not below `rate_end`, after u updates: subsets met, or, row by row, rows met for
-        each cluster. `max_epochs` and `tol` are for `fit`. Clusters keep their numbers from block to block; ``labels_``
-        and ``cluster_sizes_`` are those of the last block.
+        each cluster. ``subset_size="auto"`` is two rows for each cluster here. `max_epochs` and `tol` are for `fit`.
+        Clusters keep their numbers from block to block; ``labels_`` and ``cluster_sizes_`` are those of the last block.
 
         Parameters
         ----------
@@ -73,11 +73,13 @@ class StreamMixin:
             self._settle(stream, source.array, before)
         return self
 
-    def _stream_settings(self) -> tuple[Rates, int]:
+    def _stream_settings(self, n_clusters: int) -> tuple[Rates, int]:
         start = check_real("rate_start", self.rate_start, 0, 1)  # type: ignore[attr-defined]
         rates = Rates(start, check_real("rate_end", self.rate_end, 0, start))  # type: ignore[attr-defined]
         subset = getattr(self, "subset_size", 1)
-        return rates, _SUBSET_ROWS if subset == "auto" else check_integer("subset_size", subset, 1)
+        if subset == "auto":
+            return rates, max(2, min(_MOST_ROWS, _ROWS_PER_CLUSTER * n_clusters))
+        return rates, check_integer("subset_size", subset, 1)
 
     def _begin(self, source: ArraySource) -> Stream:
         """Take map and first centres from the first block."""
@@ -94,13 +96,13 @@ class StreamMixin:
         self.n_clusters_evidence_ = setup.evidence
         self.gamma_ = getattr(getattr(setup.map_, "kernel", None), "gamma", None)
         self.history_, self.n_iter_ = [], 0
-        rates, subset = self._stream_settings()
+        rates, subset = self._stream_settings(setup.n_clusters)
         return Stream(setup.reader, Winners(start.centres, start.counts), 0, subset, rates, key)
 
     def _go_on(self) -> Stream:
         """Take up where the last block, a fit or a loaded model stands."""
         check_is_fitted(self)
-        rates, subset = self._stream_settings()
+        rates, subset = self._stream_settings(self._model.centres.n_clusters)
         if "_stream" in self.__dict__:
             return replace(self._stream, rates=rates, subset_rows=subset)
         model: Model = self._model
