@@ -235,6 +235,19 @@ def test_kernel_cpcl_with_linear_kernel_and_plain_ratios_is_cpcl(X):
     assert_allclose(exact.transform(X), model.transform(X), atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+@pytest.mark.parametrize("cls", [CPCL, KernelCPCL])
+def test_seeds_are_the_first_rows_of_a_given_order(X, cls):
+    order = np.random.default_rng(2).permutation(N)
+    linear = {} if cls is CPCL else {**LINEAR[0], "ratios": "plain"}
+    model = cls(5, **COMMON, **linear, order=order, eta=0.02, tol=0, max_epochs=2, record=True).fit(X)
+    centres, counts = X[order[:5]], np.ones(5)
+    for _ in range(2):
+        centres, counts = seeds.cpcl(X, np.zeros(N), centres, counts, order, 0.02, squared=False)
+    path = whole_path(model, 2)
+    assert_allclose(path[-1] if cls is CPCL else path[-1][:, :N] @ X, centres, atol=1e-8)
+
+
 def blobs(distance=8, n=100):
     rng = np.random.default_rng(0)
     return np.concatenate([rng.normal(m, 1, (n, 2)) for m in ([0, 0], [0, distance], [distance, distance])])
@@ -501,3 +514,24 @@ def test_bad_parameters(X, name, parameters, word):
 def test_fit_takes_the_map_that_is_usual_for_the_class(X):
     assert daskkcl.fit(X, "rpcl", n_seeds=3, random_state=0).gamma_ is None
     assert daskkcl.fit(X, "rpcl", n_seeds=3, map="landmarks", random_state=0).gamma_ > 0
+
+
+# --- cost -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_benchmark_of_loops_runs():
+    from benchmarks.competitive import RULES, measure
+
+    costs = measure(q=8, c=3, rows=50, dtype=np.dtype("float32"), repeats=1)
+    assert set(costs) == {"bare loop, ns a row", *RULES}
+
+
+@pytest.mark.slow
+def test_a_rule_costs_at_most_twice_its_distances():
+    """Rules that move all centres after every row cost more: that alone takes as long as the distances twice over."""
+    from benchmarks.competitive import measure
+
+    runs = [measure(q=300, c=10, rows=4000, dtype=np.dtype("float32")) for _ in range(5)]
+    least = {name: min(run[name] for run in runs) for name in runs[0] if not name.startswith("bare")}
+    assert {name for name, cost in least.items() if cost > 2} <= {"distance_sensitive", "repetition_suppressed"}
+    assert max(least.values()) <= 3
