@@ -3,9 +3,10 @@
 from .competitive import AKCL, KCL, PAKCL
 from .exact import KernelKMeans
 from .fuzzy import OnlineKFCM
-from .kmeans import ApproxKernelKMeans, FastKSCL
+from .kmeans import ApproxKernelKMeans
 from .rivals import CCCL, DSRPCL, RPCCL, RPCL, CoRe
 from .seeds import CPCL, KernelCPCL, LandmarkCPCL
+from .soft import FastKSCL
 
 __all__ = [
     "AKCL",

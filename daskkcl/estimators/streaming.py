@@ -14,10 +14,10 @@ from ..maps.base import Centres
 from ..progress import Progress
 from ..rules.competitive import Rates, Winners
 from ..rules.crisp import FrequencySensitive, Nearest
+from ..schedules.competitive_stream import Stream, label_rows, means_of, meet_block
 from ..schedules.engine import make_engine
 from ..schedules.setup import prepare
 from ..schedules.start import place_centres
-from ..schedules.stream import Stream, label_rows, means_of, meet_block
 from ..schedules.tasks import Model
 from ..system import single_threaded
 from .base import _find_n_clusters

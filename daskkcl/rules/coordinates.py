@@ -51,7 +51,7 @@ class Coordinates:
     @classmethod
     def of(cls, map_: Map, with_means: bool = False) -> Coordinates:
         """Return the coordinates of a map's measurements, with a way back to mean measurements if asked for."""
-        if not hasattr(map_, "spectrum"):
+        if getattr(map_, "explicit", False) or not hasattr(map_, "spectrum"):
             return cls(None, np.dtype(map_.dtype))
         values, vectors = map_.spectrum
         root = vectors / np.sqrt(values)
