@@ -12,14 +12,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "FCM",
-    "KFCM",
-    "PAKCL",
+    "AKCL",
     "APNCKMeans",
     "ApproxKernelKMeans",
+    "CCCL",
+    "CPCL",
+    "CoRe",
+    "DSRPCL",
     "DaskkclError",
+    "FCM",
+    "FastKSCL",
+    "KCL",
+    "KFCM",
+    "KernelCPCL",
+    "KernelKMeans",
+    "LandmarkCPCL",
     "MemoryLimitError",
     "OnlineKFCM",
+    "PAKCL",
+    "RPCCL",
+    "RPCL",
     "RandomSampleKFCM",
     "SinglePassKFCM",
     "SpectralKMeans",
@@ -31,6 +43,7 @@ __all__ = [
     "kernels",
     "load",
     "maps",
+    "measures",
 ]
 
 # Names are imported when they are first used: scikit-learn, dask and zarr take time and memory.
@@ -39,29 +52,53 @@ _HOMES = {
     "load": "api",
     "algorithms": "api",
     "fuzzy_validity": "api",
-    "ApproxKernelKMeans": "estimators",
-    "APNCKMeans": "estimators",
-    "SpectralKMeans": "estimators",
-    "FCM": "estimators",
-    "KFCM": "estimators",
-    "OnlineKFCM": "estimators",
-    "PAKCL": "estimators",
-    "RandomSampleKFCM": "estimators",
-    "SinglePassKFCM": "estimators",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
+    "AKCL": "estimators",
+    "APNCKMeans": "estimators",
+    "ApproxKernelKMeans": "estimators",
+    "CCCL": "estimators",
+    "CPCL": "estimators",
+    "CoRe": "estimators",
+    "DSRPCL": "estimators",
+    "FCM": "estimators",
+    "FastKSCL": "estimators",
+    "KCL": "estimators",
+    "KFCM": "estimators",
+    "KernelCPCL": "estimators",
+    "KernelKMeans": "estimators",
+    "LandmarkCPCL": "estimators",
+    "OnlineKFCM": "estimators",
+    "PAKCL": "estimators",
+    "RPCCL": "estimators",
+    "RPCL": "estimators",
+    "RandomSampleKFCM": "estimators",
+    "SinglePassKFCM": "estimators",
+    "SpectralKMeans": "estimators",
 }
 
 if TYPE_CHECKING:
-    from . import errors, kernels, maps
+    from . import errors, kernels, maps, measures
     from .api import algorithms, fit, fuzzy_validity, load
     from .errors import DaskkclError, MemoryLimitError
     from .estimators import (
+        AKCL,
+        CCCL,
+        CPCL,
+        DSRPCL,
         FCM,
+        KCL,
         KFCM,
         PAKCL,
+        RPCCL,
+        RPCL,
         APNCKMeans,
         ApproxKernelKMeans,
+        CoRe,
+        FastKSCL,
+        KernelCPCL,
+        KernelKMeans,
+        LandmarkCPCL,
         OnlineKFCM,
         RandomSampleKFCM,
         SinglePassKFCM,
@@ -74,7 +111,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    if name in ("errors", "kernels", "maps"):
+    if name in ("errors", "kernels", "maps", "measures"):
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         from .system import version

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["algorithms", "fit", "fuzzy_validity", "load"]
 
 _KERNEL_PARAMETERS = ("degree", "coef0", "levels")
+_ALWAYS_GIVEN = {
+    # parameters of `fit` that some classes do not have, and what `fit` has for them when nothing was said
+    "n_clusters": "auto",
+    "kernel": None,
+    "gamma": "auto",
+    "map": None,
+    "landmarks": None,
+    "n_landmarks": None,
+}
 _FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
 
 
@@ -22,7 +31,8 @@ def algorithms() -> dict[str, type[KernelClusterer]]:
     --------
     >>> import daskkcl
     >>> sorted(daskkcl.algorithms())
-    ['akkmeans', 'fcm', 'kfcm', 'okfcm', 'pakcl', 'rsekfcm', 'spkfcm']
+    ['akcl', 'akkmeans', 'apnc', 'cccl', 'core', 'cpcl', 'dsrpcl', 'fastkscl', 'fcm', 'kcl', 'kcpcl', 'kfcm', 'kkmeans',
+     'lcpcl', 'okfcm', 'pakcl', 'rpccl', 'rpcl', 'rsekfcm', 'spectral', 'spkfcm']
     """
     from .estimators import ALGORITHMS
 
@@ -72,9 +82,11 @@ def fit(
     algo : str
         One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"spkfcm"`` (fuzzy, chunk after chunk), ``"rsekfcm"``
         (fuzzy, from a sample), ``"fcm"`` (fuzzy in input space, several passes), ``"kfcm"`` (fuzzy, the kernel matrix
-        in memory), ``"pakcl"`` (balanced clusters, about one pass), ``"akkmeans"`` (kernel k-means, several passes).
+        in memory), ``"pakcl"`` (balanced clusters, about one pass), ``"akkmeans"`` (kernel k-means, several passes),
+        ``"spectral"`` (clusters of any shape, one pass), ``"lcpcl"`` (finds the number of clusters), and so on.
     n_clusters : int or "auto"
-        ``"auto"`` finds the number in a sample, and warns where it is unclear.
+        ``"auto"`` finds the number in a sample, and warns where it is unclear. Algorithms that find the number from
+        `n_seeds` do not take it.
     kernel, gamma
         A name from `daskkcl.kernels`, a kernel or a function; the width, from a sample by default. ``degree``,
         ``coef0`` and ``levels`` go to the kernel.
@@ -156,9 +168,17 @@ def fit(
         "scratch": scratch,
         "progress": progress,
     }
+    own = set(cls._get_param_names())
+    for name in set(common) - own:
+        if name in _ALWAYS_GIVEN and common[name] == _ALWAYS_GIVEN[name]:
+            del common[name]
+        else:
+            remedy = "pass n_seeds, more than there are clusters" if name == "n_clusters" else "leave it out"
+            raise InvalidInputError(f"{algo} has no parameter {name!r}; {remedy}.")
+    if kernel_params and "kernel_params" not in own:
+        raise InvalidInputError(f"{algo} has no kernel; leave out {', '.join(kernel_params)}.")
     if kernel_params:
         common["kernel_params"] = {**(algorithm_parameters.pop("kernel_params", None) or {}), **kernel_params}
-    own = set(cls._get_param_names())
     for name in algorithm_parameters:
         if name not in own:
             near = did_you_mean(name, own | set(_FIT_PARAMETERS) | set(_KERNEL_PARAMETERS))

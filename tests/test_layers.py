@@ -22,6 +22,7 @@ LAYERS = (
     "rules",
     "blocks",
     "schedules",
+    "measures",
     "estimators",
     "api",
     "__init__",

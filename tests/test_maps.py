@@ -185,6 +185,22 @@ def test_the_spectral_map_is_its_twin(X, landmarks, p, diffusion):
     assert_allclose(inner(Y), inner(without), rtol=0, atol=1e-4)  # rounding to 2^-22 is 2e-7 a weight
 
 
+def test_coordinates_end_at_a_clear_step_of_the_eigenvalues(X):
+    """Clusters that do not touch make as many eigenvalues of one; what comes behind them cuts through clusters."""
+    rng = np.random.default_rng(0)
+    apart = np.repeat(100 * np.eye(4), 100, axis=0) + rng.normal(size=(400, 4))
+
+    def coordinates(rows, c, **given):
+        map_ = SparseSpectral(n_landmarks=60, **given)
+        model = daskkcl.fit(rows, "spectral", c, map=map_, random_state=0, progress=False)
+        return model._model.reader.map_.n_measurements
+
+    assert coordinates(apart, 4) == 4
+    assert coordinates(apart, 3) == 4  # too few clusters are asked for: the step is behind the fourth all the same
+    assert coordinates(apart, 4, n_components=7) == 7  # unless told otherwise
+    assert coordinates(rng.normal(size=(400, 8)), 4) == 9  # no step: five more
+
+
 def test_new_rows_are_placed_as_old_ones(X, landmarks):
     new = np.random.default_rng(5).normal(scale=2, size=(40, D))
     unit = 2.0 ** -code_bits(N)

@@ -121,6 +121,19 @@ def test_a_name_is_a_map_with_the_estimators_seed(X, name):
     assert_array_equal(by_name.transform(X), by_map.transform(X))
 
 
+def test_words_that_are_defaults_elsewhere_are_taken_at_their_word(X):
+    """The Gaussian kernel and uniform landmarks are the defaults of most maps, and not of the spectral map."""
+    plain = estimator("akkmeans", map="spectral", n_landmarks=30).fit(X)._model.reader.map_
+    assert plain.kernel is None
+    kernel = estimator("akkmeans", map="spectral", n_landmarks=30, kernel="rbf").fit(X)._model.reader.map_
+    assert kernel.kernel.name == "rbf"
+    rows = {tuple(row) for row in X}
+    for landmarks, inside in (("uniform", 30), ("kmeans", 0), (None, 0)):
+        map_ = estimator("akkmeans", map="spectral", n_landmarks=30, landmarks=landmarks).fit(X)._model.reader.map_
+        found = sum(tuple(row) in rows for row in map_.nearest.landmarks.astype(np.float32))
+        assert found == inside if inside else found < 15, landmarks
+
+
 @pytest.mark.parametrize("name", MAPS)
 def test_the_literal_form_is_refused(X, name):
     with pytest.raises(InvalidInputError, match="leave out map="):
@@ -168,11 +181,13 @@ def test_what_a_map_says_is_not_said_again(X, what, fitted):
         ({"map": "identity", "n_landmarks": 10}, "leave out n_landmarks="),
         ({"map": "spectrl"}, r"not known; there are .*spectral.*Did you mean 'spectral'"),
         ({"map": "Nystroem"}, "Did you mean 'nystroem'"),
-        ({"map": "rff", "kernel": "polynomial"}, "random Fourier features .* not for Polynomial"),
-        ({"map": "svrff", "kernel": "polynomial"}, "random Fourier features .* not for Polynomial"),
-        ({"map": RandomFourier(kernel="linear")}, "random Fourier features .* not for Linear"),
-        ({"map": TensorSketch(kernel="rbf")}, "TensorSketch .* not for Rbf"),
-        ({"map": "randpoly", "kernel": "laplacian"}, "TensorSketch .* not for Laplacian"),
+        ({"map": "rff", "kernel": "polynomial"}, "RandomFourier is there for .* not for Polynomial"),
+        ({"map": "svrff", "kernel": "polynomial"}, "RandomFourier is there for .* not for Polynomial"),
+        ({"map": RandomFourier(kernel="linear")}, "RandomFourier is there for .* not for Linear"),
+        ({"map": TensorSketch(kernel="rbf")}, "TensorSketch is there for .* not for Rbf"),
+        ({"map": "randpoly", "kernel": "rbf"}, "TensorSketch is there for .* not for Rbf"),
+        ({"map": "spectral", "gamma": 2.0}, "plain distances, which have no gamma"),
+        ({"map": "randpoly", "kernel": "laplacian"}, "TensorSketch is there for .* not for Laplacian"),
         ({"map": "spectral", "landmarks": "leverage"}, "'leverage' needs a kernel"),
         ({"map": SparseSpectral(landmarks="leverage")}, "'leverage' needs a kernel"),
         ({"map": SparseSpectral(landmarks=np.zeros((5, D + 1)))}, f"pass rows with {D} features"),
@@ -204,7 +219,7 @@ def test_bad_combinations_are_refused_before_rows_are_read(parameters, words):
             map_.fit(Unreadable())
 
 
-@pytest.mark.parametrize("map_", [3, Nystroem, object(), ["rff"]], ids=str)
+@pytest.mark.parametrize("map_", [3, Nystroem, object(), ["rff"]], ids=["number", "class", "object", "list"])
 def test_what_is_no_map(map_):
     with pytest.raises(WrongTypeError, match=r"neither a name nor one of daskkcl\.maps"):
         estimator("akkmeans", map=map_).fit(Unreadable())

@@ -85,6 +85,29 @@ def test_weights_stay_within_the_limit(tables, algo):
     check(run, 320)
 
 
+@pytest.mark.parametrize(
+    "algo, limit, parameters",
+    [
+        ("akcl", 384, {"n_clusters": 10, "n_landmarks": 100, "max_epochs": 1}),
+        ("lcpcl", 384, {"n_seeds": 10, "n_landmarks": 100, "max_epochs": 1}),
+        pytest.param("cpcl", 384, {"n_seeds": 10, "max_epochs": 2}, marks=pytest.mark.slow),
+        ("fastkscl", 256, {"n_clusters": 10, "n_landmarks": 100, "max_iter": 2}),
+    ],
+)
+def test_rows_met_one_at_a_time_stay_within_the_plan(tables, algo, limit, parameters):
+    """98 MiB of rows; numba and its compiler alone take a hundred more than the other libraries."""
+    run = fit_in_fresh_process(tables(400_000, 64), algo, f"{limit}MiB", **parameters)
+    assert run["keep"] == "nothing"
+    check(run, limit)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_million_rows_met_one_at_a_time_under_512_mib(tables):
+    run = fit_in_fresh_process(tables(1_000_000, 32), "lcpcl", "512MiB", n_seeds=10, n_landmarks=200, max_epochs=3)
+    check(run, 512)
+
+
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_peak_does_not_grow_with_rows(tables, algo):
     few, many = (

@@ -17,9 +17,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import daskkcl
 from daskkcl.errors import InvalidInputError
 
-CLASSES = list(daskkcl.algorithms().values())
+CLASSES = [
+    *(daskkcl.ApproxKernelKMeans, daskkcl.APNCKMeans, daskkcl.SpectralKMeans, daskkcl.PAKCL, daskkcl.AKCL),
+    *(daskkcl.FastKSCL, daskkcl.FCM, daskkcl.KFCM, daskkcl.RandomSampleKFCM, daskkcl.SinglePassKFCM),
+    daskkcl.OnlineKFCM,
+]
 FUZZY = [cls for cls in CLASSES if cls.fuzzy]
 WITHOUT_LANDMARKS = [daskkcl.FCM, daskkcl.KFCM]
+FREQUENCY = (daskkcl.PAKCL, daskkcl.AKCL)  # whose labels are weighted by how often a centre has won
 
 
 def make(cls, **changes):
@@ -29,9 +34,21 @@ def make(cls, **changes):
     return cls(**defaults)
 
 
+def small(cls):
+    """Any class, small: with the parameters that it has of those that `make` gives."""
+    few = {"n_clusters": 3, "n_seeds": 3, "max_epochs": 5, "max_iter": 5, "random_state": 0, "progress": False}
+    return cls(**{name: value for name, value in few.items() if name in cls._get_param_names()})
+
+
 def checked():
+    others = [cls for cls in daskkcl.algorithms().values() if cls not in CLASSES]
     literal = (daskkcl.RandomSampleKFCM, daskkcl.SinglePassKFCM, daskkcl.OnlineKFCM)
-    return [*(make(cls) for cls in CLASSES), *(make(cls, form="literal") for cls in literal)]
+    return [
+        *(make(cls) for cls in CLASSES),
+        *(make(cls, form="literal") for cls in literal),
+        *(small(cls) for cls in others),
+        daskkcl.RPCL(3, map="landmarks", max_epochs=5, random_state=0, progress=False),
+    ]
 
 
 def expected_failed_checks(estimator):
@@ -126,7 +143,7 @@ def test_transform_is_the_distance_to_centres(model, blobs):
     assert D.shape == (len(X), 3)
     assert (D >= 0).all()
     assert_allclose(make(type(model)).fit_transform(X), D)
-    if not isinstance(model, daskkcl.PAKCL):  # whose labels are weighted by how often a centre has won
+    if not isinstance(model, FREQUENCY):
         assert_array_equal(D.argmin(axis=1), model.labels_)
 
 
@@ -205,7 +222,7 @@ def test_a_pickle_does_not_carry_the_data(cls):
     if cls is daskkcl.KFCM:
         pytest.skip("its centres are combinations of all rows")
     X = np.random.default_rng(0).normal(size=(4000, 50))
-    few = {"max_epochs": 1} if cls is daskkcl.PAKCL else {"max_iter": 2}
+    few = {"max_epochs": 1} if cls in FREQUENCY else {"max_iter": 2}
     model = make(cls, n_landmarks=10, **few).fit(X)
     assert len(pickle.dumps(model)) < X.nbytes / 4
 

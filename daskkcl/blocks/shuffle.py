@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StorageError
-from ..random import Key
+from ..random import FixedOrder, Key
 from .scratch import Scratch, open_scratch, read_from, write_array
 
 __all__ = ["Shuffled", "bucket_bytes", "run_bytes", "write_run"]
@@ -30,7 +30,7 @@ class Shuffled:
 
     Parameters
     ----------
-    key : Key
+    key : Key or FixedOrder
         Of the random order.
     n_rows, n_features, dtype
         Of the table.
@@ -41,7 +41,7 @@ class Shuffled:
     scratch : Scratch
     """
 
-    key: Key
+    key: Key | FixedOrder
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]

@@ -1,34 +1,44 @@
 """scikit-learn classes: parameters, validation, fitted attributes; no maths."""
 
-from .competitive import PAKCL
+from .competitive import AKCL, KCL, PAKCL
+from .exact import KernelKMeans
 from .fuzzy import FCM, KFCM
 from .incremental import OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
 from .kmeans import APNCKMeans, ApproxKernelKMeans, SpectralKMeans
+from .rivals import CCCL, DSRPCL, RPCCL, RPCL, CoRe
+from .seeds import CPCL, KernelCPCL, LandmarkCPCL
+from .soft import FastKSCL
 
 __all__ = [
     "ALGORITHMS",
-    "FCM",
-    "KFCM",
-    "PAKCL",
+    "AKCL",
     "APNCKMeans",
     "ApproxKernelKMeans",
+    "CCCL",
+    "CPCL",
+    "CoRe",
+    "DSRPCL",
+    "FCM",
+    "FastKSCL",
+    "KCL",
+    "KFCM",
+    "KernelCPCL",
+    "KernelKMeans",
+    "LandmarkCPCL",
     "OnlineKFCM",
+    "PAKCL",
+    "RPCCL",
+    "RPCL",
     "RandomSampleKFCM",
     "SinglePassKFCM",
     "SpectralKMeans",
 ]
 
-ALGORITHMS = {
-    cls.algorithm: cls
-    for cls in (
-        APNCKMeans,
-        ApproxKernelKMeans,
-        FCM,
-        KFCM,
-        OnlineKFCM,
-        PAKCL,
-        RandomSampleKFCM,
-        SinglePassKFCM,
-        SpectralKMeans,
-    )
-}
+_CLASSES = (
+    *(ApproxKernelKMeans, KernelKMeans, APNCKMeans, SpectralKMeans, FastKSCL),
+    *(FCM, KFCM, RandomSampleKFCM, SinglePassKFCM, OnlineKFCM),
+    *(KCL, AKCL, PAKCL),
+    *(CPCL, KernelCPCL, LandmarkCPCL),
+    *(RPCL, RPCCL, CCCL, DSRPCL, CoRe),
+)
+ALGORITHMS = {cls.algorithm: cls for cls in _CLASSES}

@@ -63,6 +63,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     fuzzy: ClassVar[bool] = False
     default_map: ClassVar[str] = "landmarks"
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
+    counted: ClassVar[str] = "n_clusters"  # the parameter that says how many centres there are
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
     n_clusters: int | str = field(default=8, kw_only=False)
@@ -228,6 +229,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels, setup.problem.weights)
         order = found.order
+        self.__dict__.pop("_stream", None)  # of an earlier partial_fit
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model

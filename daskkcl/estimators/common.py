@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from dataclasses import fields
 from typing import Any
 
 __all__ = ["documented"]
@@ -85,12 +87,75 @@ fuzzifier_bound_ : float
     Above it memberships tend to be equal; infinite for data that never collapse."""
 
 
+COMPETITIVE_PARAMETERS = """\
+init : {"random-labels", "random-labels-all", "sample", "d2", "random"} or array, default "random-labels"
+    Random labels for the rows of a uniform sample (or for all rows), their means as centres and their counts as first
+    wins; a k-means of the sample; greedy D² seeds of it; random rows. Or row numbers, a label for every row, or centre
+    rows. KCL labels all rows at random anyway, and knows ``"random-labels"``, ``"d2"`` and ``"random"``.
+max_epochs : int or "auto", default "auto"
+    Passes over the rows; ``"auto"`` gives at least 600 updates by subsets, or 60,000 by single rows, in at most 100
+    passes. That is one pass on large data.
+rate_start, rate_end : float, default 1 and 1e-5
+    Learning rate at the beginning and the end; it falls geometrically over all epochs.
+tol : float, default 1e-4
+    Stop after an epoch over which the squared moves of all centres sum to less.
+labels : {"frequency", "nearest"}, default "frequency"
+    Label rows by the frequency-weighted winner, as published, or by the nearest centre.
+order : array of shape (n_rows,), optional
+    The order in which rows are met in every epoch, for comparisons: each row number once. A new random order for each
+    epoch by default.
+preset : {"paper"}, optional
+    ``"paper"`` takes what is left open as it was published: 100 epochs, subsets of 1,000 rows, random labels for all
+    rows at the start."""
+
+
+SEED_PARAMETERS = """\
+n_seeds : int, default 10
+    Seeds to begin with: more than there are clusters.
+{common}
+init : {"first", "d2", "sample"} or array, default "first"
+    The first rows of the random order, as published; greedy D² seeds of a sample; a k-means of it. Or row numbers, or
+    centre rows, or a label for every row.
+eta : float, default {eta}
+    Learning rate of the winner.
+tol : float, default {tol}
+    Stop after an epoch over which the squared moves of all seeds sum to at most this share of the total variance.
+merge_tol : float, default 0.05
+    Seeds at most this share of the root of the total variance apart are one cluster, and so are chains of them.
+max_epochs : int, default {max_epochs}
+    The most passes over the rows; each has the same random order.
+order : array of shape (n_rows,), optional
+    The order in which rows are met, for comparisons: each row number once.
+record : bool, default False
+    Keep the path of the seeds."""
+
+SEED_ATTRIBUTES = """\
+win_counts_ : ndarray of shape (n_clusters,)
+    How often the seeds of each cluster have won.
+seed_path_ : ndarray of shape (n_iter + 1, n_seeds, q)
+    With ``record=True``: where the seeds were before the first epoch and after each, in input space or in coordinates
+    of the landmarks' span."""
+
+
 def documented(cls: type[Any]) -> type[Any]:
-    """Fill the common parameters and attributes into a class's docstring."""
+    """Fill the common parameters and attributes into a class's docstring, as far as the class has them."""
+    names = {field.name for field in fields(cls) if field.init}
     text = textwrap.dedent("    " + (cls.__doc__ or ""))
-    text = text.replace("{common}", COMMON_PARAMETERS).replace("{attributes}", COMMON_ATTRIBUTES)
+    if "{seeds}" in text:
+        own = {field.name: f"{field.default:g}" for field in fields(cls) if field.name in ("eta", "tol", "max_epochs")}
+        for name, value in own.items():
+            text = text.replace("{seeds}", SEED_PARAMETERS).replace(f"{{{name}}}", value)
+    text = text.replace("{seed_attributes}", SEED_ATTRIBUTES)
+    text = text.replace("{common}", _entries(COMMON_PARAMETERS, names)).replace("{attributes}", COMMON_ATTRIBUTES)
+    text = text.replace("{competitive}", COMPETITIVE_PARAMETERS)
     text = text.replace("{fuzzy}", FUZZY_PARAMETERS).replace("{fuzzy_attributes}", FUZZY_ATTRIBUTES)
     # the rest of the common parameters stand behind the algorithm's own
     text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)
     cls.__doc__ = text.replace("{{", "{").replace("}}", "}")
     return cls
+
+
+def _entries(text: str, names: set[str]) -> str:
+    """Return the entries of a parameter section that are about some of the names."""
+    entries = re.split(r"\n(?=\w)", text)
+    return "\n".join(entry for entry in entries if names & set(re.split(r"[ ,]+", entry.split(" : ")[0])))

@@ -1,31 +1,46 @@
-"""Competitive learning."""
+"""Frequency-sensitive competitive learning: KCL (exact), AKCL (row by row), PAKCL (subset by subset)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..blocks.sources import ArraySource
 from ..plan import Stage
+from ..random import FixedOrder
 from ..rules.competitive import Rates, Winners
-from ..rules.crisp import Nearest
+from ..rules.coordinates import Coordinates
+from ..rules.crisp import FrequencySensitive, Nearest
+from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
+from ..schedules.exact import ExactWalk, exact_model, first_centres, kernel_compete, load_exact
+from ..schedules.sequential import SequentialWalk, compete_row_by_row
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init, place_centres
 from ..schedules.subsets import Walk, compete_in_subsets, default_walk
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer
 from .common import documented
-from .validation import check_choice, check_integer, check_real
+from .exact import ExactMixin
+from .streaming import StreamMixin
+from .validation import check_choice, check_integer, check_order, check_real
 
-__all__ = ["PAKCL", "shuffle_stages"]
+__all__ = ["AKCL", "KCL", "PAKCL", "sequential_stages", "shuffle_stages"]
+
+_ROWS_OF_AN_UPDATE = 100  # rows met one at a time that are worth a subset update
 
 
 @dataclass(frozen=True, eq=False)
 class _Settings:
     init: Any
-    walk: Walk
+    subset_rows: int
+    n_epochs: int
+    tol: float
+    rates: Rates
+    order: FixedOrder | None
     labels: str
 
 
@@ -44,9 +59,72 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     return [shuffling, subsets], scratch
 
 
+def sequential_stages(problem: Problem, n_orders: int = 1, recorded: int = 0) -> tuple[list[Stage], int]:
+    """Return the stages that meet rows one at a time, and the scratch an external shuffle takes."""
+    itemsize, m = problem.dtype.itemsize, problem.n_measurements
+    root = (8 + 2 * itemsize) * m * m if problem.recipe.name == "landmarks" else 0
+    return shuffle_stages(
+        problem,
+        problem.tile_rows,
+        row_bytes=2 * problem.row_bytes + (m + 1) * itemsize + 8,  # read and cut; coordinates; positions
+        task_bytes=problem.tile_bytes + problem.tile_rows * problem.measured_bytes + problem.centres_bytes,
+        fixed_bytes=problem.map_bytes + root + n_orders * 16 * problem.n_rows + 8 * recorded,
+    )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Competitive(KernelClusterer):
+    """What KCL, AKCL and PAKCL share."""
+
+    _starts: ClassVar[tuple[str, ...]] = ("random-labels", "random-labels-all", "sample", "d2", "random")
+    _paper_start: ClassVar[str] = "random-labels-all"
+
+    max_epochs: int | str = "auto"
+    rate_start: float = 1.0
+    rate_end: float = 1e-5
+    tol: float = 1e-4
+    labels: str = "frequency"
+    order: Any = None
+    preset: str | None = None
+
+    def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
+        source = problem.source
+        paper = self.preset is not None and check_choice("preset", self.preset, ("paper",)) == "paper"
+        start = check_real("rate_start", self.rate_start, 0, 1)
+        rows = None if subset == "auto" else check_integer("subset_size", subset, 1)
+        epochs = None if self.max_epochs == "auto" else check_integer("max_epochs", self.max_epochs, 1)
+        if paper:  # what was left open is as published; what was given stays
+            rows, epochs = rows or 1000, epochs or 100
+        rows, _ = default_walk(source.n_rows, rows, epochs)
+        _, epochs = default_walk(source.n_rows, max(rows, _ROWS_OF_AN_UPDATE if subset == 1 else 1), epochs)
+        init = self._paper_start if paper and self.init is None else self.init
+        return _Settings(
+            init=check_init(init, source.n_rows, source.n_features, problem.n_clusters, self._starts),
+            subset_rows=min(rows, source.n_rows),
+            n_epochs=epochs,
+            tol=check_real("tol", self.tol, 0, closed=True),
+            rates=Rates(start, check_real("rate_end", self.rate_end, 0, start)),
+            order=check_order(self.order, source.n_rows),
+            labels=check_choice("labels", self.labels, ("frequency", "nearest")),
+        )
+
+    def _fitted(self, model: Model, counts: Any, moves: Any, settings: _Settings) -> Fitted:
+        self._win_counts = counts
+        n_iter = len(moves)
+        converged = n_iter == settings.n_epochs or moves[-1] < settings.tol
+        return Fitted(model, tuple(moves), n_iter, converged)
+
+    def _renumber(self, order: Any) -> dict[str, Any]:
+        return {"win_counts_": self.__dict__.pop("_win_counts")[order]}
+
+
+def _rule(settings: _Settings, counts: Any) -> Any:
+    return FrequencySensitive(tuple(np.asarray(counts).tolist())) if settings.labels == "frequency" else Nearest()
+
+
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class PAKCL(KernelClusterer):
+class PAKCL(StreamMixin, _Competitive):
     """Pseudo-parallel approximate kernel competitive learning: balanced kernel clusters in about one pass.
 
     Rows are met in random subsets. Within a subset the winner of a row is the centre of least distance *times how
@@ -56,19 +134,9 @@ class PAKCL(KernelClusterer):
     Parameters
     ----------
     {common}
-    init : {{"random-labels", "sample", "d2", "random"}} or array, default "random-labels"
-        Random labels for the rows of a uniform sample, their means as centres and their counts as first wins; or as
-        for `ApproxKernelKMeans`: row numbers, a label for every row, or centre rows.
+    {competitive}
     subset_size : int or "auto", default "auto"
         Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 4,000 rows).
-    max_epochs : int or "auto", default "auto"
-        Passes over the rows; ``"auto"`` gives at least 600 subset updates, which is one pass on large data.
-    rate_start, rate_end : float, default 1 and 1e-5
-        Learning rate at the beginning and the end; it falls geometrically over all epochs.
-    tol : float, default 1e-4
-        Stop after an epoch over which the squared moves of all centres sum to less.
-    labels : {{"frequency", "nearest"}}, default "frequency"
-        Label rows by the frequency-weighted winner, as published, or by the nearest centre.
 
     Attributes
     ----------
@@ -80,8 +148,7 @@ class PAKCL(KernelClusterer):
     -----
     Algorithm 2 of Wu, Zheng and Lai, "Approximate kernel competitive learning" (doi:10.1016/j.neunet.2014.11.003),
     in the dual form: a centre is the mean measurement of its rows, so no projection is ever formed. ``history_``
-    holds the squared moves of each epoch. The paper's settings are ``subset_size=1000, max_epochs=100`` and random
-    labels for all rows (``init=`` an array of them).
+    holds the squared moves of each epoch.
 
     Examples
     --------
@@ -96,49 +163,155 @@ class PAKCL(KernelClusterer):
     algorithm: ClassVar[str] = "pakcl"
 
     subset_size: int | str = "auto"
-    max_epochs: int | str = "auto"
-    rate_start: float = 1.0
-    rate_end: float = 1e-5
-    tol: float = 1e-4
-    labels: str = "frequency"
 
-    def _settings(self, problem: Problem) -> _Settings:
-        source = problem.source
-        named = ("random-labels", "sample", "d2", "random")
-        start = check_real("rate_start", self.rate_start, 0, 1)
-        subset = None if self.subset_size == "auto" else check_integer("subset_size", self.subset_size, 1)
-        epochs = None if self.max_epochs == "auto" else check_integer("max_epochs", self.max_epochs, 1)
-        subset_rows, n_epochs = default_walk(source.n_rows, subset, epochs)
-        return _Settings(
-            init=check_init(self.init, source.n_rows, source.n_features, problem.n_clusters, named),
-            walk=Walk(
-                subset_rows=min(subset_rows, source.n_rows),
-                n_epochs=n_epochs,
-                tol=check_real("tol", self.tol, 0, closed=True),
-                rates=Rates(start, check_real("rate_end", self.rate_end, 0, start)),
-            ),
-            labels=check_choice("labels", self.labels, ("frequency", "nearest")),
-        )
+    def _settings(self, problem: Problem, subset: Any = None) -> _Settings:
+        if self.subset_size == 1:  # subsets of one row are AKCL: as many epochs as that
+            return super()._settings(problem, 1)
+        return super()._settings(problem, self.subset_size)
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
-        rows, itemsize = settings.walk.subset_rows, problem.dtype.itemsize
+        rows, itemsize = settings.subset_rows, problem.dtype.itemsize
         one_subset = rows * (problem.c * (2 * itemsize + 8) + problem.measured_bytes)  # distances, winners, valid rows
         stages, scratch = shuffle_stages(
             problem,
             rows,
             row_bytes=2 * problem.row_bytes + problem.measured_bytes,
             task_bytes=problem.tile_bytes + problem.sums_bytes + one_subset,
+            fixed_bytes=problem.map_bytes + (0 if settings.order is None else 16 * problem.n_rows),
         )
         keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         start = place_centres(setup, settings.init, None, n_init=3)
-        result = compete_in_subsets(setup, Winners(start.centres, start.counts), settings.walk, checkpoint)
+        walk = Walk(settings.subset_rows, settings.n_epochs, settings.tol, settings.rates, settings.order)
+        result = compete_in_subsets(setup, Winners(start.centres, start.counts), walk, checkpoint)
         state = result.state
-        rule = state.rule if settings.labels == "frequency" else Nearest()
-        self._win_counts = state.counts
-        return Fitted(Model(setup.reader, state.centres, rule), result.moves, result.n_iter, result.converged)
+        model = Model(setup.reader, state.centres, _rule(settings, state.counts))
+        return self._fitted(model, state.counts, result.moves, settings)
 
-    def _renumber(self, order: Any) -> dict[str, Any]:
-        return {"win_counts_": self.__dict__.pop("_win_counts")[order]}
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class AKCL(StreamMixin, _Competitive):
+    """Approximate kernel competitive learning: balanced kernel clusters, one row at a time.
+
+    The winner of a row is the centre of least distance *times how often it has won*, so that busy centres win less
+    and clusters come out balanced; it moves by the learning rate towards the row's projection on the landmarks' span.
+    `PAKCL` does the same subset by subset, at a fraction of the time.
+
+    Parameters
+    ----------
+    {common}
+    {competitive}
+
+    Attributes
+    ----------
+    {attributes}
+    win_counts_ : ndarray of shape (n_clusters,)
+        How often each centre has won, in the order of the clusters.
+
+    Notes
+    -----
+    Algorithm 1 of Wu, Zheng and Lai, "Approximate kernel competitive learning" (doi:10.1016/j.neunet.2014.11.003), in
+    explicit coordinates of the landmarks' span. What of a row lies outside the span counts in its distances: it does
+    not cancel once they are multiplied by frequencies. ``history_`` holds the squared moves of each epoch.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (100, 2)) for k in range(3)])
+    >>> model = daskkcl.AKCL(3, random_state=0).fit(X)
+    >>> model.cluster_sizes_
+    array([100, 100, 100])
+    """
+
+    algorithm: ClassVar[str] = "akcl"
+
+    def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
+        settings = super()._settings(problem)
+        warm_up(SequentialRule("frequency_sensitive"), problem.dtype)
+        return settings
+
+    def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
+        stages, scratch = sequential_stages(problem, 0 if settings.order is None else 1)
+        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        return stages, keep, 1, scratch
+
+    def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
+        coordinates = Coordinates.of(setup.map_)
+        start = place_centres(setup, settings.init, None, n_init=3)
+        seeds = Seeds.start(coordinates.of_means(start.centres.means), start.counts)
+        walk = SequentialWalk(
+            rule=SequentialRule("frequency_sensitive"),
+            rates=settings.rates,
+            n_epochs=settings.n_epochs,
+            tol=settings.tol,
+            strict=True,
+            order=settings.order,
+        )
+        result = compete_row_by_row(setup, coordinates, seeds, walk, checkpoint)
+        counts = result.seeds.counts
+        model = Model(setup.reader, coordinates.centres(result.seeds.centres), _rule(settings, counts))
+        return self._fitted(model, counts, result.moves, settings)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class KCL(ExactMixin, _Competitive):
+    """Kernel competitive learning, exact: the kernel matrix of all rows in memory.
+
+    For small data, and as what `AKCL` and `PAKCL` approximate. A run whose kernel matrix does not fit the memory
+    limit is refused.
+
+    Parameters
+    ----------
+    {common}
+    {competitive}
+
+    Attributes
+    ----------
+    {attributes}
+    win_counts_ : ndarray of shape (n_clusters,)
+        How often each centre has won, in the order of the clusters.
+
+    Notes
+    -----
+    Section 2.1 of Wu, Zheng and Lai, "Approximate kernel competitive learning" (doi:10.1016/j.neunet.2014.11.003).
+    The fitted model holds all rows: `predict` takes their kernel with the new ones. ``history_`` holds the squared
+    moves of each epoch.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(6 * k, 1, (100, 2)) for k in range(3)])
+    >>> model = daskkcl.KCL(3, random_state=0).fit(X)
+    >>> model.cluster_sizes_
+    array([100, 100, 100])
+    """
+
+    algorithm: ClassVar[str] = "kcl"
+    _starts: ClassVar[tuple[str, ...]] = ("random-labels", "d2", "random")  # random labels are for all rows anyway
+    _paper_start: ClassVar[str] = "random-labels"
+
+    map: Any = field(init=False, default=None)
+    landmarks: Any = field(init=False, default=None)
+    n_landmarks: int | None = field(init=False, default=None)
+
+    def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
+        exact = load_exact(setup, self._more_rows(settings.init))
+        start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
+        walk = ExactWalk(
+            "frequency_sensitive",
+            (),
+            settings.rates,
+            settings.n_epochs,
+            settings.tol,
+            strict=True,
+            order=settings.order,
+        )
+        centres, moves, _ = kernel_compete(setup, exact, start, walk, checkpoint)
+        rule = _rule(settings, centres.counts)
+        return self._fitted(exact_model(setup, exact, centres.A, rule), centres.counts, moves, settings)

@@ -22,7 +22,7 @@ _OF_MAPS = {"kernel": None, "gamma": "auto", "kernel_params": None, "landmarks":
 
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
     """Check the parameters that all estimators have and put them together."""
-    n_clusters = check_n_clusters(estimator.n_clusters, source.n_rows)
+    n_clusters = check_n_clusters(getattr(estimator, estimator.counted), source.n_rows, estimator.counted)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
     return Problem(
         source=source,
@@ -45,8 +45,11 @@ def _map(estimator: Any, source: Source) -> dict[str, Any]:
     if not isinstance(value, str):
         raise WrongTypeError(f"map={value!r} is neither a name nor one of daskkcl.maps.")
     if value == "identity":
+        other = " or pass map='landmarks'" if estimator.map is None else ""
         for name in given:
-            raise InvalidInputError(f"map='identity' is input space, without kernel or landmarks: leave out {name}=.")
+            raise InvalidInputError(
+                f"map='identity' is input space, without kernel or landmarks: leave out {name}={other}."
+            )
         recipe: recipes.Recipe = recipes.Identity()
         return {"recipe": recipe, "kernel": None, "landmarks": "uniform", "n_landmarks": min(500, source.n_rows)}
     if value == "landmarks":

@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
+from ..random import FixedOrder
 
 __all__ = [
     "block_dtype",
     "check_choice",
+    "check_flag",
     "check_integer",
     "check_kernel_params",
     "check_landmarks",
     "check_n_clusters",
+    "check_order",
     "check_real",
     "check_weights",
 ]
@@ -78,6 +81,28 @@ def check_weights(value: Any, n_rows: int, some: bool = True) -> NDArray[np.floa
     return weights
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise InvalidInputError(f"{name} must be True or False; got {value!r}.")
+
+
+def check_order(order: Any, n_rows: int) -> FixedOrder | None:
+    """Return an order of all rows, each once, else say what is wrong with it."""
+    if order is None:
+        return None
+    rows = np.asarray(order)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) != n_rows:
+        raise InvalidInputError(
+            f"order of shape {rows.shape} and dtype {rows.dtype} is no order of {n_rows} rows; pass their numbers, "
+            "each once, or leave it out for a random order."
+        )
+    if rows.min(initial=0) < 0 or rows.max(initial=0) >= n_rows or (np.bincount(rows, minlength=n_rows) != 1).any():
+        raise InvalidInputError(f"order must hold each of the row numbers 0 to {n_rows - 1} once.")
+    return FixedOrder(rows)
+
+
 def check_kernel_params(params: Any) -> dict[str, Any]:
     """Return the further parameters of a kernel, or say what is wrong with them."""
     params = {} if params is None else params
@@ -89,15 +114,15 @@ def check_kernel_params(params: Any) -> dict[str, Any]:
     return params
 
 
-def check_n_clusters(value: Any, n_rows: int) -> int | None:
-    """Return the number of clusters, None for "auto"."""
-    if isinstance(value, str):
-        check_choice("n_clusters", value, ("auto",))
+def check_n_clusters(value: Any, n_rows: int, name: str = "n_clusters") -> int | None:
+    """Return the number of clusters (or of what goes by that name), None for "auto"."""
+    if isinstance(value, str) and name == "n_clusters":
+        check_choice(name, value, ("auto",))
         return None
-    n_clusters = check_integer("n_clusters", value, 1)
+    n_clusters = check_integer(name, value, 1)
     if n_clusters > n_rows:
         raise InvalidInputError(
-            f"n_clusters={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller n_clusters."
+            f"{name}={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller {name}."
         )
     return n_clusters
 

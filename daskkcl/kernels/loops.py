@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 _STRIP = 32  # landmarks kept in cache while all rows pass over them
 
 
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile, and keep the machine code on disk where a folder for it can be written."""
     options: dict[str, Any] = {
         "nogil": True,
@@ -25,9 +25,9 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
         "fastmath": {"reassoc", "nsz", "contract"},
     }
     try:
-        return cast(Callable[..., None], njit(cache=True, **options)(function))
+        return cast(Callable[..., Any], njit(cache=True, **options)(function))
     except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
-        return cast(Callable[..., None], njit(**options)(function))
+        return cast(Callable[..., Any], njit(**options)(function))
 
 
 @_compiled

@@ -33,7 +33,7 @@ class Rates:
     start: float
     end: float
 
-    def __call__(self, fraction: float) -> float:
+    def __call__(self, fraction: Any) -> Any:
         return self.start * (self.end / self.start) ** fraction
 
 

@@ -15,7 +15,7 @@ from ..blocks.shuffle import Shuffled, write_run
 from ..blocks.sources import ArraySource, Source, ZarrSource, read_rows
 from ..errors import InvalidInputError
 from ..plan import Layout, block_edges
-from ..random import Key
+from ..random import FixedOrder, Key
 from .engine import Engine
 from .graph import Graph, Window
 from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block
@@ -298,7 +298,9 @@ def fill_rows(target: NDArray[Any], start: int, block: NDArray[Any]) -> None:
     target[start : start + len(block)] = block
 
 
-def shuffle(engine: Engine, source: Source, key: Key, bucket_rows: int, layout: Layout, scratch: Scratch) -> Shuffled:
+def shuffle(
+    engine: Engine, source: Source, key: Key | FixedOrder, bucket_rows: int, layout: Layout, scratch: Scratch
+) -> Shuffled:
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres
+from ..random import Key
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
 from ..rules.sums import ExactSum
@@ -16,9 +17,21 @@ from .data import Dataset
 from .graph import Graph
 from .tasks import Model, Reader, Sums, labelled_tiles, sum_block, task, tiles
 
-__all__ = ["Labelling", "label_pass", "label_sums", "reduce_pass", "sum_pass"]
+__all__ = ["Labelling", "RandomLabels", "label_pass", "label_sums", "reduce_pass", "sum_pass"]
 
 Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RandomLabels:
+    """A random label for every row, by its number: labels of all rows need not be held."""
+
+    key: Key
+    n_clusters: int
+
+    def of_rows(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the labels of some rows."""
+        return self.key.integers(np.arange(start, stop), self.n_clusters)
 
 
 def sum_pass(
@@ -42,7 +55,11 @@ def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, .
 
 
 def label_sums(
-    data: Dataset, reader: Reader, labels: NDArray[Any], n_clusters: int, weights: Floats | None = None
+    data: Dataset,
+    reader: Reader,
+    labels: NDArray[Any] | RandomLabels,
+    n_clusters: int,
+    weights: Floats | None = None,
 ) -> tuple[Centres, Any]:
     """Return the means and counts (weights) of clusters given by a label for every row (negative: nobody's)."""
     shared = (reader, labels, n_clusters, weights)
@@ -53,12 +70,14 @@ def label_sums(
 
 @task
 def label_sum_block(
-    block: Any, start: int, reader: Reader, labels: NDArray[Any], n_clusters: int, weights: Floats | None = None
+    block: Any, start: int, reader: Reader, labels: Any, n_clusters: int, weights: Floats | None = None
 ) -> Sums:
     """Return the sums of measurements over given labels."""
     S, mass, n_rows = ExactSum.zeros((n_clusters, reader.map_.n_measurements)), ExactSum.zeros((n_clusters,)), 0
     for tile in tiles(block, start, reader):
-        own = labels[tile.start :][: len(tile.Z)].astype(np.int64)
+        stop = tile.start + len(tile.Z)
+        given = not isinstance(labels, RandomLabels)
+        own = labels[tile.start : stop].astype(np.int64) if given else labels.of_rows(tile.start, stop)
         if tile.valid is not None:
             own = np.where(tile.valid, own, -1)
         tile_S, counts = cluster_sums(tile.Z, own, n_clusters, None if weights is None else tile.weights(weights))

@@ -14,13 +14,13 @@ from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run
 from .data import Dataset, gather
-from .passes import label_sums
+from .passes import RandomLabels, label_sums
 from .setup import Setup
 from .tasks import bad_rows
 
 __all__ = ["Start", "check_init", "place_centres", "start_rows"]
 
-NAMED = ("sample", "d2", "random", "random-labels")
+NAMED = ("sample", "d2", "random", "random-labels", "random-labels-all")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +86,17 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
     """Return initial centres as `init` says.
 
     ``"sample"`` runs kernel k-means on the sample from `n_init` greedy D² seedings; ``"d2"`` takes the seeds only;
-    ``"random"`` takes random rows; ``"random-labels"`` gives the rows of the sample random labels.
+    ``"random"`` takes random rows; ``"random-labels"`` gives the rows of the sample
+    random labels, ``"random-labels-all"`` gives them to all rows.
     """
     c, map_ = setup.n_clusters, setup.map_
     ones = np.ones(c)
     rows = start_rows(setup, init)
     if rows is not None:
         return Start(Centres.from_means(setup.row_map.measure(rows)[0], map_), ones)
-    if not isinstance(init, str):
+    if not isinstance(init, str) or init == "random-labels-all":
+        if isinstance(init, str):
+            init = RandomLabels(setup.problem.key.child("init", "labels"), c)
         data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
         centres, counts = label_sums(data, setup.reader, init, c, setup.problem.weights)
         if (counts == 0).any():

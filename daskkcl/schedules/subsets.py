@@ -20,7 +20,7 @@ from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
 from ..plan import block_edges
-from ..random import Key
+from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
 from .checkpoint import Checkpoint
 from .data import shuffle
@@ -53,12 +53,15 @@ class Walk:
     tol : float
         Stop when the squared moves of all centres over an epoch sum to less.
     rates : Rates
+    order : FixedOrder, optional
+        The order of the rows in every epoch; a new random one for each by default.
     """
 
     subset_rows: int
     n_epochs: int
     tol: float
     rates: Rates
+    order: FixedOrder | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     converged = bool(moves) and moves[-1] < walk.tol
     for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
-        blocks = epoch_blocks(setup, epoch, position)
+        blocks = epoch_blocks(setup, epoch, position, walk.order)
         setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
         setup.engine.progress.advance(position)
         for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
@@ -125,7 +128,7 @@ class ShuffledBlocks:
     """
 
     rows: ArraySource | Shuffled
-    key: Key
+    key: Key | FixedOrder
     edges: list[int]
     bucket_blocks: int
     begin: int = 0  # rows before this position have been met already
@@ -152,9 +155,10 @@ class ShuffledBlocks:
         return int(self.key.rows(self.edges[-1], position, position + 1)[0])
 
 
-def epoch_blocks(setup: Setup, epoch: int, begin: int = 0) -> ShuffledBlocks:
-    """Return the rows of an epoch in its own random order, those before `begin` left out."""
-    key, layout = setup.problem.key.child("order", epoch), setup.layout("subsets")
+def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | None = None) -> ShuffledBlocks:
+    """Return the rows of an epoch in its own random order (or a given one), those before `begin` left out."""
+    key: Key | FixedOrder = order or setup.problem.key.child("order", epoch)
+    layout = setup.layout("subsets")
     edges = block_edges(setup.problem.n_rows, layout.block_rows)
     if isinstance(setup.source, ArraySource):
         return ShuffledBlocks(setup.source, key, edges, 1, begin)

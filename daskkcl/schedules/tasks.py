@@ -19,6 +19,7 @@ from ..errors import InvalidInputError
 from ..maps.base import Centres, Map
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
+from ..rules.neural_gas import NeuralGas
 from ..rules.sums import ExactSum
 from ..system import single_threaded
 
@@ -310,7 +311,13 @@ def sum_block(
     n_rows, far, change = 0, [np.empty((0, 2))], 0.0
     for tile in tiles(block, start, model.reader):
         D = model.distances(tile)
-        if isinstance(model.rule, Fuzzy):
+        if isinstance(model.rule, NeuralGas):
+            W = model.rule.weights(D)
+            if tile.valid is not None:
+                W[~tile.valid] = 0
+            S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
+            objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
+        elif isinstance(model.rule, Fuzzy):
             U, w = model.rule.memberships(D, model.scale(tile)), tile.weights(weights)
             if before is not None:
                 earlier = replace(model, centres=before)

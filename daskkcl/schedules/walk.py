@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import block_edges
-from ..random import Key
+from ..random import FixedOrder, Key
 from .data import RowReader
 from .engine import Engine
 from .graph import Graph, Window
@@ -29,7 +29,7 @@ class RowOrder:
     """Which row stands at a place: the keyed random order, or (no key) the order of arrival."""
 
     n_rows: int
-    key: Key | None
+    key: Key | FixedOrder | None
 
     def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the numbers of the rows at places `start` to `stop`."""
