@@ -134,7 +134,7 @@ class CCCL(SeedClusterer):
     (Computational Intelligence and Security 2008, pages 24-29). What phi is to the ratio is not settled by a public
     source. At phi = 1 it must be CPCL
     without penalties (doi:10.1016/j.patcog.2014.03.010, section 2.3); of the forms that are, the exponent takes
-    74, 199 and 411 epochs with 4, 10 and 20 seeds on the Seeds data, where 77, 190 and 369 were published, and a factor
+    71, 203 and 404 epochs with 4, 10 and 20 seeds on the Seeds data, where 77, 190 and 369 were published, and a factor
     or a smaller territory take twice that and merge nothing.
 
     Examples
