@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .crisp import Euclidean
+
 __all__ = ["NeuralGas"]
 
 Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class NeuralGas:
+class NeuralGas(Euclidean):
     """Weights ``exp(-rank / reach)`` of a row for its nearest centre (rank 0), the next, and so on.
 
     Examples

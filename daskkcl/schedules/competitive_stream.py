@@ -14,7 +14,7 @@ from ..rules.competitive import Rates, Winners, compete
 from ..rules.coordinates import Coordinates
 from ..rules.sequential import Seeds, SequentialRule
 from ..system import single_threaded
-from .tasks import BadRowError, Measured, Model, Reader, label_block, measure_block
+from .tasks import BadRowError, Measured, Model, Reader, labelled_tiles, measure_block, task
 
 __all__ = ["Stream", "label_rows", "means_of", "meet_block", "stream_rate"]
 
@@ -100,7 +100,12 @@ def means_of(centres: Centres, map_: Map) -> Floats:
     return centres.coefficients if K_hat is None else centres.coefficients @ K_hat
 
 
+@task
 def label_rows(rows: Floats, model: Model) -> tuple[NDArray[np.int32], float]:
-    """Return the labels of rows in memory and the objective."""
-    labels, objective = label_block(rows, 0, model, with_objective=True)
-    return labels, float(objective.value)
+    """Return the labels of rows in memory, and the sum of their distances to the centres that won."""
+    out, objective = np.empty(len(rows), dtype=np.int32), 0.0
+    for tile, labels, D in labelled_tiles(rows, 0, model):
+        out[tile.start :][: len(labels)] = model.numbers(labels)
+        nearest = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
+        objective += float(nearest[labels >= 0].sum(dtype=np.float64))
+    return out, objective
