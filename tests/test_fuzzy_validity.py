@@ -71,6 +71,19 @@ def test_of_kfcm_is_exact_in_feature_space(weights, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+def test_of_very_many_rows_needs_no_inverse(monkeypatch, kernel):
+    """From some number of rows on the length of their mean is found by conjugate gradients."""
+    parameters, _ = KERNELS[kernel]
+    w = make_weights("real", N)
+    model = KFCM(**COMMON, **parameters).fit(X, sample_weight=w)
+    expected = model.validity(X, sample_weight=w)
+    monkeypatch.setattr("daskkcl.rules.validity._MAX_INVERSE", 10)
+    monkeypatch.setattr("daskkcl.maps.landmarks.LandmarkMap.dual", None)  # not asked for
+    for name, value in model.validity(X, sample_weight=w).items():
+        assert_allclose(value, expected[name], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("cls", [RandomSampleKFCM, SinglePassKFCM, OnlineKFCM])
 def test_of_landmark_forms(cls, kernel):
     """In the landmarks' span, where the centres are and the mean is projected; rows keep their residual."""

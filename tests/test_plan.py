@@ -61,8 +61,12 @@ def test_a_chain_and_a_tree_add_up_to_the_same():
         ((2_000, 10_000), "uint8", False, "akkmeans", {"n_clusters": 40, "map": "identity", "max_iter": 2}),
         ((100_000, 4), "float32", False, "akkmeans", {"n_clusters": 200, "n_landmarks": 800, "max_iter": 1}),
         ((300_000, 4), "float32", True, "okfcm", {"n_clusters": 40, "n_landmarks": 50}),
+        ((100_000, 4), "float32", False, "rsekfcm", {"n_clusters": 60, "n_landmarks": 300, "max_passes": 1}),
+        ((100_000, 4), "float32", False, "spkfcm", {"n_clusters": 60, "n_landmarks": 300, "max_iter": 3}),
+        ((2_000, 10_000), "uint8", False, "fcm", {"n_clusters": 40, "max_iter": 2}),
+        ((4_000, 20), "float32", True, "kfcm", {"n_clusters": 5, "max_iter": 5}),
     ],
-    ids=["width", "kmeans", "leverage", "identity", "sums", "answers"],
+    ids=["width", "kmeans", "leverage", "identity", "sums", "answers", "sample", "chain", "fuzzy passes", "matrix"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_the_least_limit_that_is_let_in_is_kept(tmp_path, shape, dtype, in_memory, algo, parameters):

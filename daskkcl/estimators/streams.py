@@ -105,7 +105,12 @@ def _new_stream(estimator: Any, source: Source) -> _Stream:
     if isinstance(estimator.chunk_size, float):
         raise InvalidInputError("A stream has no known length: give chunk_size as a number of rows, or leave it out.")
     if estimator.chunk_size != "auto":
-        check_integer("chunk_size", estimator.chunk_size, 1)
+        rows = check_integer("chunk_size", estimator.chunk_size, 1)
+        if isinstance(estimator.n_clusters, (int, np.integer)) and rows < estimator.n_clusters:
+            raise InvalidInputError(
+                f"chunk_size={rows} is less than n_clusters={estimator.n_clusters}: the first chunk of a stream must "
+                "have a row for every cluster. Pass a larger chunk_size."
+            )
     if estimator.max_passes != 1:
         raise InvalidInputError("A stream is read once: leave out max_passes, or call fit on data that can be reread.")
     state = OnlineState() if estimator.algorithm == "okfcm" else SinglePassState()
