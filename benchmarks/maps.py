@@ -63,9 +63,7 @@ def pass_ratio(n_rows: int, n_features: int, n_landmarks: int, repeats: int, thr
     nearest.settle()
     right, step = np.ascontiguousarray(landmarks.T), tile_rows(n_features, n_landmarks, 4)
     spectral_pass(X[: 8 * step], nearest, step, threads)  # compiles
-    pairs = [
-        (bare_product(X, right, step, threads), spectral_pass(X, nearest, step, threads)) for _ in range(repeats)
-    ]
+    pairs = [(bare_product(X, right, step, threads), spectral_pass(X, nearest, step, threads)) for _ in range(repeats)]
     product, whole = (statistics.median(times) for times in zip(*pairs, strict=True))
     return {"product": product, "pass": whole, "ratio": whole / product}
 

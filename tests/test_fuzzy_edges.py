@@ -51,14 +51,14 @@ def test_float32_is_near_float64(make):
 def test_far_from_zero_is_the_same(make):
     """Neither input space nor a Gaussian kernel knows where zero is."""
     shift = np.array([1e4, -3e4, 2e4])
-    moved = {"landmarks": X[::7] + shift} if not isinstance(make().landmarks, str) else {}
+    moved = {"landmarks": X[::7] + shift} if make().landmarks is not None else {}
     one, two = make().fit(X), make(**moved).fit(X + shift)
     assert_allclose(one.membership_, two.membership_, atol=1e-5)
     assert_array_equal(one.prototypes_, two.prototypes_)
 
 
 def test_order_of_features_does_not_matter(make):
-    turned = {"landmarks": X[::7, ::-1]} if not isinstance(make().landmarks, str) else {}
+    turned = {"landmarks": X[::7, ::-1]} if make().landmarks is not None else {}
     assert_allclose(make().fit(X).membership_, make(**turned).fit(X[:, ::-1]).membership_, atol=1e-7)
 
 
@@ -76,15 +76,11 @@ def test_weights_of_any_size(make, scale, dtype):
 
 
 def test_weights_that_blocks_cannot_hold(make):
-    """Refused, or right; not misread."""
     expected = make(dtype="float32").fit(X, sample_weight=W)
-    model = make(dtype="float32")
-    try:
-        model.fit(X, sample_weight=1e300 * W)
-    except InvalidInputError:
-        return
-    assert_allclose(model.membership_, expected.membership_, atol=1e-4)
-    assert np.isfinite(model.objective_)
+    model = make(dtype="float32").fit(X, sample_weight=2.0**900 * W)
+    assert_array_equal(model.membership_, expected.membership_)  # a power of two costs no bit
+    assert model.objective_ == 2.0**900 * expected.objective_
+    assert model.history_ == [2.0**900 * value for value in expected.history_]
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "rse, literal"])  # it sees its sample only

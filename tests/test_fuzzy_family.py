@@ -405,3 +405,20 @@ def test_the_sample_is_the_beginning_of_the_random_order():
     assert sorted(order.tolist()) == list(range(N))
     model = RandomSampleKFCM(C, form="literal", sample_size=30, random_state=0, gamma=0.2, fuzzifier=1.3).fit(X)
     assert set(model.prototypes_.tolist()) <= set(order[:30].tolist())
+
+
+@pytest.mark.parametrize("name", ["rsekfcm", "spkfcm", "okfcm"])
+def test_landmark_forms_place_rows_by_prototypes(name):
+    """Centres are then the prototype rows themselves: a row at distance zero from its own."""
+    rng = np.random.default_rng(5)
+    table = np.concatenate([rng.normal(4 * k, 1, (60, 2)) for k in range(3)])
+    make = {"n_clusters": 3, "landmarks": table, "gamma": 0.2, "random_state": 0, "progress": False, "dtype": "float64"}
+    cls = daskkcl.algorithms()[name]
+    by_centres = cls(**make).fit(table)
+    model = cls(**make, extend="prototypes").fit(table)
+    assert_array_equal(np.sort(model.prototypes_), np.sort(by_centres.prototypes_))
+    K = daskkcl.kernels.Rbf(0.2)(table, table[model.prototypes_])
+    assert_allclose(model.transform(table) ** 2, 2 - 2 * K, atol=1e-6)  # squares: what eigen-truncation leaves out
+    if name != "rsekfcm":
+        with pytest.raises(InvalidInputError, match="stream"):
+            cls(**make, extend="prototypes").partial_fit(table)

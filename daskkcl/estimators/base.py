@@ -37,7 +37,7 @@ from ..schedules.tasks import BadRowError, Model
 from ..system import single_threaded
 from .inputs import is_url, open_rows
 from .problems import make_problem
-from .validation import check_weights
+from .validation import check_weights, weight_unit
 
 __all__ = ["Fitted", "KernelClusterer", "warn_if_unclear"]
 
@@ -139,8 +139,12 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         key = self._key(checkpoint, storage_options)
         with Output.at(out, overwrite, storage_options) as output, single_threaded():
             engine = make_engine(client, Progress(self.progress))
-            weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
-            problem = replace(make_problem(self, source, key), weights=weights)
+            weights, unit = None, 1.0
+            if sample_weight is not None:
+                weights = check_weights(sample_weight, source.n_rows)
+                unit = weight_unit(weights)
+                weights = weights if unit == 1 else weights / unit
+            problem = replace(make_problem(self, source, key), weights=weights, weight_unit=unit)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)
@@ -242,8 +246,9 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.n_clusters_ = n_clusters
         self.cluster_sizes_ = found.counts[order]
         self.n_iter_ = fitted.n_iter
-        self.history_ = list(fitted.history)
-        self.objective_ = float(found.objective.value)
+        unit = setup.problem.weight_unit
+        self.history_ = [unit * value for value in fitted.history]
+        self.objective_ = unit * float(found.objective.value)
         self.plan_ = setup.plan
         self.gamma_ = getattr(setup.row_map.kernel, "gamma", None)
         self.n_clusters_evidence_ = setup.evidence

@@ -10,7 +10,7 @@ from ..errors import InvalidInputError, MemoryLimitError
 from ..plan import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
-from ..schedules.fuzzy import FuzzyResult, full_passes, place_by_prototypes
+from ..schedules.fuzzy import FuzzyResult, full_passes
 from ..schedules.literal import Literal, sample_literal
 from ..schedules.lloyd import open_dataset
 from ..schedules.setup import Problem, Setup
@@ -88,8 +88,7 @@ class FCM(FuzzyClusterer):
         run = self._run_settings(setup.n_clusters, settings)
         data = open_dataset(setup, "passes")
         start = place_centres(setup, settings.init, data, settings.n_init).centres
-        result = full_passes(setup, data, start, run, checkpoint)
-        return (place_by_prototypes(setup, data, result, run) if settings.extend == "prototypes" else result), data
+        return full_passes(setup, data, start, run, checkpoint), data
 
 
 @documented

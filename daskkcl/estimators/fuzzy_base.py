@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +14,8 @@ from ..plan import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..rules.validity import between_centres, centre_products
 from ..schedules.checkpoint import Checkpoint
-from ..schedules.data import gather
-from ..schedules.fuzzy import FuzzyResult, FuzzySettings
+from ..schedules.data import Dataset, gather
+from ..schedules.fuzzy import FuzzyResult, FuzzySettings, nearest_prototypes
 from ..schedules.passes import Labelling, sum_pass
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init
@@ -139,7 +139,12 @@ class FuzzyClusterer(KernelClusterer):
         self._warn_of_moving(result, settings)
         tile_rows = result.tile_rows or setup.problem.tile_rows
         model = Model(Reader(result.map_, tile_rows, setup.problem.nan), result.centres, Fuzzy(self.fuzzifier_))
-        return Fitted(model, result.history, result.n_iter, result.converged, data=data, prototypes=result.prototypes)
+        prototypes = result.prototypes
+        if settings.extend == "prototypes" and prototypes is None:
+            data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
+            centres, prototypes = nearest_prototypes(setup, data, model)
+            model = replace(model, centres=centres)
+        return Fitted(model, result.history, result.n_iter, result.converged, data=data, prototypes=prototypes)
 
     def _run_settings(self, n_clusters: int, settings: Resolved) -> FuzzySettings:
         return FuzzySettings(

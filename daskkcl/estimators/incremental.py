@@ -47,8 +47,6 @@ class _Incremental(FuzzyClusterer):
         form = check_choice("form", self.form, ("landmark", "literal"))
         extend = check_choice("extend", self.extend, ("centres", "prototypes"))
         settings = self._common(problem, form=form, extend=extend, **own)
-        if form == "landmark" and extend == "prototypes":
-            raise InvalidInputError("extend='prototypes' goes with form='literal': landmark centres are exact.")
         if form == "literal":
             if problem.recipe.name != "landmarks":
                 raise InvalidInputError("form='literal' works on the kernel of the rows; leave out map=.")
@@ -147,8 +145,9 @@ class RandomSampleKFCM(_Incremental):
         The most exact passes over the data after the sample (landmark form); ``"auto"`` is ten, and warns when the
         objective still falls then. 0 stays with the centres of the sample.
     extend : {{"centres", "prototypes"}}, default "centres"
-        How the literal form places all rows: by distance to the final centres, or to single prototype rows as
-        published.
+        How all rows are placed in the end: by distance to the final centres, or to single prototype rows, as the
+        literal form was published. Prototypes of the landmark form take a further pass, and stand where their
+        projections are.
 
     Attributes
     ----------
@@ -239,8 +238,9 @@ class SinglePassKFCM(StreamMixin, _Incremental):
     max_passes : int, default 1
         With more than one, the landmark form goes on with exact steps over all rows until the objective settles.
     extend : {{"centres", "prototypes"}}, default "centres"
-        How the literal form places all rows: by distance to the final centres, or to single prototype rows as
-        published.
+        How all rows are placed in the end: by distance to the final centres, or to single prototype rows, as the
+        literal form was published. Prototypes of the landmark form take a further pass, and stand where their
+        projections are.
 
     Attributes
     ----------
@@ -331,8 +331,9 @@ class OnlineKFCM(StreamMixin, _Incremental):
     max_passes : int, default 1
         With more than one, the landmark form goes on with exact steps over all rows until the objective settles.
     extend : {{"centres", "prototypes"}}, default "centres"
-        How the literal form places all rows: by distance to the final centres, or to single prototype rows as
-        published.
+        How all rows are placed in the end: by distance to the final centres, or to single prototype rows, as the
+        literal form was published. Prototypes of the landmark form take a further pass, and stand where their
+        projections are.
 
     Attributes
     ----------

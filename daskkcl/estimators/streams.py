@@ -113,6 +113,8 @@ def _new_stream(estimator: Any, source: Source) -> _Stream:
             )
     if estimator.max_passes != 1:
         raise InvalidInputError("A stream is read once: leave out max_passes, or call fit on data that can be reread.")
+    if estimator.extend != "centres":
+        raise InvalidInputError("Rows of a stream are gone when prototypes are known: leave out extend=, or call fit.")
     state = OnlineState() if estimator.algorithm == "okfcm" else SinglePassState()
     none = np.empty((0, source.n_features), dtype=source.dtype)
     return _Stream(as_key(estimator.random_state), state, Chunk(none, np.empty(0)))

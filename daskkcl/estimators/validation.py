@@ -23,9 +23,11 @@ __all__ = [
     "check_order",
     "check_real",
     "check_weights",
+    "weight_unit",
 ]
 
 _DEFAULT_LANDMARKS = 500
+_HEAVIEST = 1e25  # times ten billion rows is still a float32
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
 
 
@@ -79,6 +81,18 @@ def check_weights(value: Any, n_rows: int, some: bool = True) -> NDArray[np.floa
     if some and not (weights > 0).any():
         raise InvalidInputError("Every sample_weight is zero: nothing is left to cluster. Weigh some row above zero.")
     return weights
+
+
+def weight_unit(weights: NDArray[np.float64]) -> float:
+    """Return a power of two to divide weights by, so that blocks in float32 can add them up: 1, mostly.
+
+    Examples
+    --------
+    >>> weight_unit(np.array([3.0, 1.0])), weight_unit(np.array([2.0**100, 1.0])) == 2.0**100
+    (1.0, True)
+    """
+    largest = float(weights.max(initial=0)) or 1.0
+    return 1.0 if 1 / _HEAVIEST <= largest <= _HEAVIEST else 2.0 ** math.floor(math.log2(largest))
 
 
 def check_flag(name: str, value: Any) -> bool:

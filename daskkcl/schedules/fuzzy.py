@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ __all__ = [
     "Summary",
     "exact_passes",
     "full_passes",
-    "place_by_prototypes",
+    "nearest_prototypes",
     "points_of",
     "run_on_points",
     "sample_fuzzy",
@@ -217,12 +217,9 @@ def full_passes(
     return FuzzyResult(setup.map_, centres, tuple(history), len(history) - 1, converged)
 
 
-def place_by_prototypes(setup: Setup, data: Dataset, result: FuzzyResult, settings: FuzzySettings) -> FuzzyResult:
-    """Put the row nearest to it in the place of every centre."""
-    found = label_pass(
-        data, Model(setup.reader, result.centres, Fuzzy(settings.fuzzifier)), None, setup.problem.weights
-    )
+def nearest_prototypes(setup: Setup, data: Dataset, model: Model) -> tuple[Centres, NDArray[np.int64]]:
+    """Return the row nearest to every centre, as a centre, and its number."""
+    found = label_pass(data, model, None, setup.problem.weights)
     numbers = found.nearest[:, 1].astype(np.int64)
     rows = gather(setup.engine, setup.source, numbers, setup.layout("sampling"))
-    centres = Centres.from_means(setup.map_.measure(rows)[0], setup.map_)
-    return replace(result, centres=centres, prototypes=numbers)
+    return Centres.from_means(setup.map_.measure(rows)[0], setup.map_), numbers

@@ -54,6 +54,7 @@ class Problem:
     scratch: str | None
     keep_codes: bool = True  # of a map in two steps, for later passes
     weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
+    weight_unit: float = 1.0  # what they were divided by
 
     @property
     def n_rows(self) -> int:
