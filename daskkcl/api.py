@@ -173,7 +173,10 @@ def fit(
         if name in _ALWAYS_GIVEN and common[name] == _ALWAYS_GIVEN[name]:
             del common[name]
         else:
-            remedy = "pass n_seeds, more than there are clusters" if name == "n_clusters" else "leave it out"
+            remedy = {
+                "n_clusters": "pass n_seeds, more than there are clusters",
+                "map": "it works in a space of its own (akkmeans, pakcl, akcl and the fuzzy ones take any map)",
+            }.get(name, "leave it out")
             raise InvalidInputError(f"{algo} has no parameter {name!r}; {remedy}.")
     if kernel_params and "kernel_params" not in own:
         raise InvalidInputError(f"{algo} has no kernel; leave out {', '.join(kernel_params)}.")

@@ -427,3 +427,16 @@ def test_l1_distances_need_coordinates(tmp_path, X):
     estimator("akkmeans", n_landmarks=30).fit(X).save(path)
     describe(path, rule="nearest-l1")
     refused(path, "its rule does not go with its map")
+
+
+@pytest.mark.parametrize("name", ["spectral", "nyncut", "svrff"])
+def test_maps_that_count_rows_refuse_weights(name):
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        daskkcl.fit(np.eye(20), "fcm", 2, map=name, sample_weight=np.ones(20))
+
+
+def test_a_loaded_model_knows_its_kind_of_map(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = daskkcl.ApproxKernelKMeans(3, map=daskkcl.maps.SparseSpectral(n_landmarks=40), random_state=0).fit(X)
+    model.save(tmp_path / "model.zarr")
+    assert daskkcl.load(tmp_path / "model.zarr").map == "spectral"

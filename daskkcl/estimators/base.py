@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource, Source
-from ..errors import ConvergenceWarning, DaskkclWarning
+from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..plan import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
@@ -145,6 +145,11 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 unit = weight_unit(weights)
                 weights = weights if unit == 1 else weights / unit
             problem = replace(make_problem(self, source, key), weights=weights, weight_unit=unit)
+            if weights is not None and problem.recipe.n_streams:
+                raise InvalidInputError(
+                    f"map={problem.recipe.name!r} is made of sums in which every row counts once: it does not go with "
+                    "sample_weight. Leave one of them out, or pass a map that is fitted already."
+                )
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)

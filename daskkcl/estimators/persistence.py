@@ -165,6 +165,8 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if map_.kernel is not None:
         estimator.kernel = map_.kernel
+    if "map" in estimator._get_param_names() and estimator.map is None and map_.name != estimator.default_map:
+        estimator.map = map_.name  # it was a transformer: fitting again makes at least the same kind of map
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
     for name in ("cluster_sizes", "prototypes", "prototype_rows"):
         if name in arrays and not (name == "cluster_sizes" and description.get("stream") is True):
