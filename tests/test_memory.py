@@ -101,6 +101,29 @@ def test_rows_met_one_at_a_time_stay_within_the_plan(tables, algo, limit, parame
     check(run, limit)
 
 
+@pytest.mark.parametrize(
+    "algo, parameters, keep",
+    [
+        ("spectral", {"n_landmarks": 400}, "codes"),
+        ("pakcl", {"map": "spectral", "n_landmarks": 400}, "codes"),
+        ("akkmeans", {"map": "svrff", "n_landmarks": 200, "max_iter": 2}, "nothing"),
+        ("akkmeans", {"map": "nyncut", "n_landmarks": 200, "max_iter": 2}, "nothing"),
+        ("apnc", {"n_landmarks": 200, "max_iter": 2}, "nothing"),
+    ],
+)
+def test_maps_stay_within_the_limit(tables, algo, parameters, keep):
+    """1.2 million rows of 64 floats (293 MiB) under 416 MiB, numba and its compiler included."""
+    run = fit_in_fresh_process(tables(1_200_000, 64), algo, "416MiB", n_clusters=10, **parameters)
+    assert run["keep"] in (keep, "rows")
+    check(run, 416)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_million_rows_of_the_spectral_map_under_a_gibibyte(tables):
+    check(fit_in_fresh_process(tables(10_000_000, 32), "spectral", "1GiB", n_clusters=10), 1024)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_million_rows_met_one_at_a_time_under_512_mib(tables):

@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..errors import ConvergenceWarning, InvalidInputError
 from ..maps.recipes import Fixed
 from ..plan import Stage
@@ -156,11 +158,14 @@ class APNCKMeans(ApproxKernelKMeans):
     rule: ClassVar[Any] = NearestL1()
 
     def _settings(self, problem: Problem) -> _Settings:
+        from ..kernels.loops import manhattan
+
         if not problem.recipe.explicit:
             raise InvalidInputError(
                 "apnc compares l1 distances of coordinates, and map='landmarks' gives kernel values, which are none; "
                 "use map='apnc', or map='nystroem' for coordinates of the same space."
             )
+        manhattan(*np.zeros((3, 1, 1), dtype=problem.dtype))  # loaded (or compiled) before the plan is made
         return super()._settings(problem)
 
 

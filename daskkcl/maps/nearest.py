@@ -169,11 +169,9 @@ def make_cells(landmarks: Floats, origin: Floats, n_neighbors: int) -> Cells:
     n_cells = max(1, m // _CELL_ROWS)
     centres = moved[np.arange(n_cells) * m // n_cells].copy()
     for _ in range(10):
-        own = nearest_rows(moved, centres)
-        counts = np.bincount(own, minlength=n_cells)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, own, moved)
-        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+        members = (nearest_rows(moved, centres) == np.arange(n_cells)[:, None]).astype(np.float32)
+        counts = members.sum(axis=1)[:, None]
+        centres = np.where(counts > 0, (members @ moved) / np.maximum(counts, 1), centres)
     candidates = min(m, max(_CELLS_SEARCHED * _CELL_ROWS, 4 * n_neighbors))
     lengths = np.einsum("ij,ij->i", moved, moved)
     distances = lengths - 2 * (centres @ moved.T)

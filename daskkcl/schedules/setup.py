@@ -6,6 +6,7 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from ..errors import InvalidInputError, MemoryLimitError
 from ..kernels import Kernel
 from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
+from ..maps.nearest import NearestLandmarks
 from ..maps.recipes import Recipe, Sizes
+from ..maps.spectral import CodeMap
 from ..plan import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
@@ -258,6 +261,8 @@ def plan_run(
     import scipy.linalg  # noqa: F401  (what a run will import is part of what the process takes)
     import zarr  # noqa: F401
 
+    if engine.local:
+        _warm_up(problem)
     limit = problem.memory_limit or default_limit(engine)
     base = resident_bytes() if engine.local else _WORKER_BYTES
     if base >= limit:
@@ -278,6 +283,18 @@ def plan_run(
         spill_bytes=_spill_bytes(problem, engine, n_passes),
         scratch_bytes=scratch_bytes + problem.n_rows * 4,
     )
+
+
+def _warm_up(problem: Problem) -> None:
+    """Load (or compile) the loops that a run will need: numba alone takes a hundred mebibytes."""
+    d, dtype = problem.source.n_features, problem.dtype
+    if problem.kernel is not None:
+        kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
+        with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
+            kernel.columns(np.zeros((1, d)), dtype).block(np.zeros((1, d)))
+    if problem.recipe.code_bytes or problem._landmarks_by("kmeans"):
+        codes = NearestLandmarks(np.zeros((1, 1)), np.zeros(1), 1, 1, dtype).encode(np.zeros((1, 1), dtype))
+        CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
 
 
 def _threads_per_worker(engine: Engine) -> int:
