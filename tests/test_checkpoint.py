@@ -300,9 +300,12 @@ def test_a_full_disk(tmp_path, monkeypatch, X):
         ({"random_state": 1}, ["seed: 0 there, 1 here"]),
         ({"gamma": 0.3}, ["gamma: 'auto' there, 0.3 here"]),
         ({"max_iter": 9}, ["max_iter: 8 there, 9 here"]),
-        ({"kernel": "laplacian"}, ["kernel: 'rbf' there, 'laplacian' here"]),
-        ({"kernel": "poly", "degree": 2}, ["kernel: 'rbf'", "kernel_params: None there, {'degree': 2} here"]),
-        ({"landmarks": np.eye(3), "n_landmarks": None}, ["landmarks: 'uniform' there, 'float64 (3, 3)"]),
+        ({"kernel": "laplacian"}, ["kernel: None there, 'laplacian' here"]),
+        (
+            {"kernel": "poly", "degree": 2},
+            ["kernel: None there, 'poly' here", "kernel_params: None there, {'degree': 2} here"],
+        ),
+        ({"landmarks": np.eye(3), "n_landmarks": None}, ["landmarks: None there, 'float64 (3, 3)"]),
         ({"algo": "pakcl", "max_iter": None, "tol": 0}, ["algorithm: 'akkmeans' there, 'pakcl' here"]),
     ],
 )

@@ -132,7 +132,8 @@ def test_fitted_attributes(model, blobs):
     assert model.n_clusters_ == 3
     assert model.n_features_in_ == 3
     assert model.n_iter_ == len(model.history_) >= 1 or model.n_iter_ >= 1
-    assert model.gamma_ is None if isinstance(model, daskkcl.FCM) else model.gamma_ > 0
+    without_kernel = isinstance(model, (daskkcl.FCM, daskkcl.SpectralKMeans))
+    assert model.gamma_ is None if without_kernel else model.gamma_ > 0
     assert "memory limit" in str(model.plan_)
     assert model.score(X) == pytest.approx(-model.objective_)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..blocks.sources import Source
 from ..errors import InvalidInputError
 from ..kernels import Kernel, Laplacian, Polynomial, Rbf
-from ..maps import recipes
+from ..maps import recipes, streamed
 from .map_base import LandmarkTransformer, MapTransformer, documented_map, optional_number
 from .validation import check_choice, check_integer, check_landmarks, check_real
 
@@ -174,7 +174,7 @@ class SVRandomFourier(MapTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.SingularFourier(optional_number("n_vectors", self.n_vectors))
+        return streamed.SingularFourier(optional_number("n_vectors", self.n_vectors))
 
     def checked_kernel(self) -> Kernel | None:
         """Return the kernel, which must have a spectral density known here."""
@@ -259,7 +259,7 @@ class NystromNcut(LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.Ncut(optional_number("n_components", self.n_components))
+        return streamed.Ncut(optional_number("n_components", self.n_components))
 
 
 @documented_map
@@ -340,7 +340,7 @@ class SparseSpectral(LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
-        return recipes.Spectral(
+        return streamed.Spectral(
             n_neighbors=check_integer("n_neighbors", self.n_neighbors, 1, 64),
             n_components=optional_number("n_components", self.n_components),
             diffusion=check_real("diffusion", self.diffusion, 0, closed=True),

@@ -13,8 +13,9 @@ from ..kernels import Kernel
 from ..maps.base import Map
 from ..maps.landmarks import choose_landmarks
 from ..maps.nearest import MANY, NearestLandmarks, make_cells
-from ..maps.recipes import Coded, Making, Stream
+from ..maps.recipes import Making, Stream
 from ..maps.spectral import SpectralMap, code_sums
+from ..maps.streamed import Coded
 from ..plan import Plan, block_edges
 from ..random import Key
 from ..rules.sums import ExactSum
