@@ -170,7 +170,10 @@ def fit(
     }
     own = set(cls._get_param_names())
     for name in set(common) - own:
-        if name in _ALWAYS_GIVEN and common[name] == _ALWAYS_GIVEN[name]:
+        usual = _ALWAYS_GIVEN.get(name, ...)
+        if common[name] is usual or (
+            isinstance(usual, str) and isinstance(common[name], str) and common[name] == usual
+        ):
             del common[name]
         else:
             remedy = {

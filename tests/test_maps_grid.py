@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 import zarr
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import adjusted_rand_score
 
 import daskkcl
 from daskkcl.errors import CheckpointError, InvalidInputError, WrongTypeError
@@ -114,7 +117,8 @@ def test_a_fitted_map_gives_the_coordinates_that_are_clustered(X, name):
     """Rows at a centre's distance: what the model measures is what the transformer gives."""
     map_ = transformer(name).fit(X)
     model = estimator("akkmeans", map=map_, init=np.array([0, 1, 2]), max_iter=1).fit(X)
-    assert_array_equal(model._model.reader.map_.measure(X)[0], map_._reader.map_.measure(X)[0])
+    fitted = map_._reader.map_.for_clusters(3) if name == "spectral" else map_._reader.map_
+    assert_array_equal(model._model.reader.map_.measure(X)[0], fitted.measure(X)[0])
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -440,3 +444,44 @@ def test_a_loaded_model_knows_its_kind_of_map(tmp_path):
     model = daskkcl.ApproxKernelKMeans(3, map=daskkcl.maps.SparseSpectral(n_landmarks=40), random_state=0).fit(X)
     model.save(tmp_path / "model.zarr")
     assert daskkcl.load(tmp_path / "model.zarr").map == "spectral"
+
+
+def rings(seed):
+    rng = np.random.default_rng(seed)
+    t, radius = rng.uniform(0, 2 * np.pi, 600), np.repeat([1, 3], 300)
+    return np.c_[np.cos(t), np.sin(t)] * radius[:, None] + rng.normal(0, 0.05, (600, 2)), np.repeat([0, 1], 300)
+
+
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+def test_a_spectral_map_fitted_on_its_own_serves_any_number_of_clusters(algo):
+    X, y = rings(0)
+    map_ = SparseSpectral(random_state=0).fit(X)
+    model = daskkcl.fit(X, algo, 2, map=map_, random_state=0)
+    assert adjusted_rand_score(y, model.labels_) == 1
+    frozen = clone(daskkcl.ApproxKernelKMeans(2, map=FrozenEstimator(map_), random_state=0)).fit(X)
+    assert adjusted_rand_score(y, frozen.labels_) == 1
+
+
+@pytest.mark.parametrize("algo", ["pakcl", "akcl", "okfcm", "spkfcm"])
+@pytest.mark.parametrize("name", ["spectral", "nyncut", "rff"])
+def test_streams_on_maps(algo, name):
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(3), 200)
+    X = 9 * np.eye(3)[y] + rng.normal(size=(600, 3))
+    parameters = {"chunk_size": 300} if algo.endswith("kfcm") else {}
+    model = daskkcl.algorithms()[algo](3, map=name, random_state=0, progress=False, **parameters)
+    model.partial_fit(X[:300]).partial_fit(X[300:])
+    assert adjusted_rand_score(y, model.predict(X)) > 0.95
+
+
+def test_a_fitted_map_brings_its_precision():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    map_ = Nystroem(n_landmarks=20, dtype="float32", random_state=0).fit(X)
+    assert daskkcl.fit(X, "akkmeans", 3, map=map_, random_state=0).transform(X).dtype == np.float32
+    with pytest.raises(InvalidInputError, match="float32"):
+        daskkcl.fit(X, "akkmeans", 3, map=map_, dtype="float64")
+
+
+def test_landmarks_that_a_class_does_not_have_are_refused():
+    with pytest.raises(InvalidInputError, match="no parameter 'landmarks'"):
+        daskkcl.fit(np.eye(20), "kcl", 2, landmarks=np.eye(20)[:5])

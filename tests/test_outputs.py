@@ -734,3 +734,10 @@ def test_what_is_no_model(tmp_path, X):
         daskkcl.load(7)
     with pytest.raises(InvalidInputError, match="not a saved daskkcl model"):
         daskkcl.load("memory://test_outputs/nothing")
+
+
+def test_numpy_numbers_are_saved_as_numbers(tmp_path):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    daskkcl.PAKCL(np.int64(3), n_landmarks=np.int64(20), random_state=0).fit(X).save(tmp_path / "model.zarr")
+    model = daskkcl.load(tmp_path / "model.zarr")
+    assert (model.n_clusters, model.n_landmarks) == (3, 20)

@@ -66,14 +66,14 @@ def test_every_way_of_choosing_landmarks(landmarks):
 
 @pytest.mark.parametrize("algo", [name for name, cls in daskkcl.algorithms().items() if cls.counted == "n_clusters"])
 def test_nothing_but_a_path(tmp_path, algo):
-    """``daskkcl.fit(path)`` with nothing else does something sensible: the number of clusters from the sample."""
+    """``daskkcl.fit(path)`` with nothing else (but a seed) is sensible: the number of clusters from the sample."""
     import zarr
 
     rng = np.random.default_rng(1)
     centres = 12 * rng.normal(size=(6, 8))
     truth = rng.integers(0, 6, 5000)
     zarr.create_array(str(tmp_path / "x.zarr"), data=centres[truth] + rng.normal(size=(5000, 8)), chunks=(700, 8))
-    model = daskkcl.fit(str(tmp_path / "x.zarr"), algo)
+    model = daskkcl.fit(str(tmp_path / "x.zarr"), algo, random_state=0)
     assert model.n_clusters_ == 6
     assert adjusted_rand_score(truth, model.labels_.compute()) > 0.95
     assert model.n_clusters_evidence_["clear"]

@@ -39,7 +39,7 @@ from .inputs import is_url, open_rows
 from .problems import make_problem
 from .validation import check_weights, weight_unit
 
-__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear"]
+__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear", "weights_refused"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +146,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 weights = weights if unit == 1 else weights / unit
             problem = replace(make_problem(self, source, key), weights=weights, weight_unit=unit)
             if weights is not None and problem.recipe.n_streams:
-                raise InvalidInputError(
-                    f"map={problem.recipe.name!r} is made of sums in which every row counts once: it does not go with "
-                    "sample_weight. Leave one of them out, or pass a map that is fitted already."
-                )
+                raise weights_refused(problem)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
             source.check_missing(self.missing)
@@ -238,7 +235,8 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels, setup.problem.weights)
         order = found.order
-        self.__dict__.pop("_stream", None)  # of an earlier partial_fit
+        for name in ("_stream", "n_rows_seen_", "n_rows_met_", "seed_path_"):  # of earlier calls
+            self.__dict__.pop(name, None)
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
@@ -388,6 +386,14 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
         return tags
+
+
+def weights_refused(problem: Problem) -> InvalidInputError:
+    """Return the error about weights beside a map that does not know them."""
+    return InvalidInputError(
+        f"map={problem.recipe.name!r} is made of sums in which every row counts once: it does not go with "
+        "sample_weight. Leave one of them out, or pass a map that is fitted already."
+    )
 
 
 def warn_if_unclear(evidence: dict[str, Any]) -> None:

@@ -114,8 +114,8 @@ n_seeds : int, default 10
     Seeds to begin with: more than there are clusters.
 {common}
 init : {"first", "d2", "sample"} or array, default "first"
-    The first rows of the random order, as published; greedy D² seeds of a sample; a k-means of it. Or row numbers, or
-    centre rows, or a label for every row.
+    The first rows of the random order, as published; greedy D² seeds of a sample; a k-means of it (KernelCPCL has no
+    sample, and takes seeds among all rows). Or row numbers, or centre rows, or a label for every row.
 eta : float, default {eta}
     Learning rate of the winner.
 tol : float, default {tol}

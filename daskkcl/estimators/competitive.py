@@ -55,7 +55,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     shuffling = problem.stage("shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket)
     # two buckets in turn, and the pieces of the one being read
     subsets = replace(subsets, fixed_bytes=subsets.fixed_bytes + 3 * bucket)
-    scratch = run_bytes(problem.n_rows, problem.source.n_features, problem.source.dtype.itemsize)
+    scratch = run_bytes(problem.n_rows, problem.row_bytes, 1)
     return [shuffling, subsets], scratch
 
 

@@ -11,7 +11,7 @@ from ..plan import Plan, Stage
 from ..rules.crisp import Nearest
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
-from ..schedules.exact import best_kernel_k_means, exact_bytes, exact_model, exact_stage, load_exact
+from ..schedules.exact import best_kernel_k_means, exact_bytes, exact_model, exact_stage, load_exact, warm_up
 from ..schedules.setup import Problem, Setup, base_stages, plan_run
 from ..schedules.start import check_init
 from ..system import format_bytes
@@ -36,6 +36,8 @@ class ExactMixin:
         return exact_stage(problem, self._recorded(problem, settings)), {}, 1, 0
 
     def _plan(self, problem: Problem, engine: Engine, settings: Any, writes: bool = False) -> Plan:
+        if engine.local:
+            warm_up()
         stages, _, _, _ = self._stages(problem, settings)
         if not problem.source.lazy:
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=8 * problem.n_rows))

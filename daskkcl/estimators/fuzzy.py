@@ -15,6 +15,7 @@ from ..schedules.literal import Literal, sample_literal
 from ..schedules.lloyd import open_dataset
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import place_centres, start_rows
+from ..system import resident_bytes
 from .common import documented
 from .fuzzy_base import FuzzyClusterer, Resolved
 from .literal_costs import check_literal_start, labelling_stage, matrix_bytes, placing_problem
@@ -162,9 +163,11 @@ class KFCM(FuzzyClusterer):
             largest = math.isqrt(max(0, room) // 8)
             while largest > 0 and matrix_bytes(largest + c, c, d) > room:
                 largest = int(0.99 * largest)
+            fits = resident_bytes() < error.allowed_bytes
+            takes = f"With this limit KFCM takes about {largest:,} rows. For more rows" if fits else "For large data"
             raise MemoryLimitError(
-                f"The kernel matrix of {problem.n_rows:,} rows does not fit: {error} With this limit KFCM takes about "
-                f"{largest:,} rows. For more rows there are the algorithms 'rsekfcm', 'spkfcm' and 'okfcm'.",
+                f"The kernel matrix of {problem.n_rows:,} rows does not fit: {error} {takes} there are the algorithms "
+                "'rsekfcm', 'spkfcm' and 'okfcm'.",
                 needed_bytes=error.needed_bytes,
                 allowed_bytes=error.allowed_bytes,
             ) from None

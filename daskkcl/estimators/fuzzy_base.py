@@ -22,7 +22,7 @@ from ..schedules.start import check_init
 from ..schedules.tasks import Model, Reader
 from ..schedules.validity import validity_pass
 from .base import Fitted, KernelClusterer
-from .validation import check_integer, check_real, check_weights
+from .validation import check_integer, check_real, check_weights, weight_unit
 
 __all__ = ["FuzzyClusterer", "Resolved"]
 
@@ -261,8 +261,10 @@ class FuzzyClusterer(KernelClusterer):
         """
         source = self._open_new(X, component, storage_options)
         weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
+        unit = 1.0 if weights is None else weight_unit(weights)
+        weights = weights if weights is None or unit == 1 else weights / unit
         found = self._over_all_rows(source, lambda data: sum_pass(data, self._model, "scoring", weights))
-        return -float(found.objective.value)
+        return -unit * float(found.objective.value)
 
     def validity(
         self,

@@ -340,6 +340,8 @@ class SparseSpectral(LandmarkTransformer):
 
     def recipe(self) -> recipes.Recipe:
         """Return what the map will be, parameters checked."""
+        if self.search == "approximate" and self.kernel is not None:
+            raise InvalidInputError("search='approximate' goes by plain distances: leave out kernel=, or search=.")
         return streamed.Spectral(
             n_neighbors=check_integer("n_neighbors", self.n_neighbors, 1, 64),
             n_components=optional_number("n_components", self.n_components),

@@ -37,7 +37,7 @@ _ARRAYS = {
     "prototypes": 1,
     "prototype_rows": 2,
 }
-_SAVED_ATTRIBUTES = ("n_iter_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_")
+_SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
 _LEFT_OUT = {"random_state", "progress", "kernel", "gamma", "kernel_params", "landmarks", "init", "scratch"}
 _PLAIN = (str, int, float, bool, type(None))
@@ -108,11 +108,9 @@ def _plain_attributes(estimator: Any) -> dict[str, Any]:
 
 def _plain_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that are plain values; others (arrays, kernels) are kept elsewhere or left out."""
-    return {
-        name: value
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _LEFT_OUT and isinstance(value, _PLAIN)
-    }
+    given = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _LEFT_OUT}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, _PLAIN)}
 
 
 def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, storage_options: Any = None) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.frozen import FrozenEstimator
+
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, WrongTypeError, did_you_mean
 from ..kernels import as_kernel
@@ -22,13 +24,20 @@ _OF_MAPS = {"kernel": None, "gamma": "auto", "kernel_params": None, "landmarks":
 
 def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
     """Check the parameters that all estimators have and put them together."""
+    dtype, map_ = block_dtype(estimator.dtype, source), _map(estimator, source)
+    if isinstance(map_["recipe"], recipes.Fixed) and dtype != map_["recipe"].map_.dtype:
+        if estimator.dtype is not None:
+            raise InvalidInputError(
+                f"dtype={dtype}, and map= was fitted in {map_['recipe'].map_.dtype}: leave out dtype=."
+            )
+        dtype = map_["recipe"].map_.dtype
     n_clusters = check_n_clusters(getattr(estimator, estimator.counted), source.n_rows, estimator.counted)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
     return Problem(
         source=source,
         n_clusters=n_clusters,
-        **_map(estimator, source),
-        dtype=block_dtype(estimator.dtype, source),
+        **map_,
+        dtype=dtype,
         nan=check_choice("nan", estimator.nan, ("raise", "drop")),
         key=key,
         memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
@@ -40,6 +49,8 @@ def _map(estimator: Any, source: Source) -> dict[str, Any]:
     """Return recipe, kernel, landmarks and their number."""
     value = estimator.default_map if estimator.map is None else estimator.map
     given = {name: getattr(estimator, name) for name, default in _OF_MAPS.items() if _differs(estimator, name, default)}
+    if isinstance(value, FrozenEstimator):  # clones keep what it holds fitted
+        value = value.estimator
     if isinstance(value, MapTransformer):
         return _of_transformer(value, given, source)
     if not isinstance(value, str):

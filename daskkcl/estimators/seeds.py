@@ -53,6 +53,7 @@ class SeedClusterer(KernelClusterer):
     """Base of the classes with `n_seeds` in place of `n_clusters`."""
 
     counted: ClassVar[str] = "n_seeds"
+    _starts: ClassVar[tuple[str, ...]] = ("first", "d2", "sample")
     _n_extra: ClassVar[int] = 0
     _comes_to_rest: ClassVar[bool] = True  # whether seeds that still move at the end deserve a warning
 
@@ -77,7 +78,7 @@ class SeedClusterer(KernelClusterer):
         source = problem.source
         eta = check_real("eta", self.eta, 0, 1)
         order = check_order(self.order, source.n_rows)
-        init = check_init(self.init, source.n_rows, source.n_features, problem.n_clusters, ("first", "d2", "sample"))
+        init = check_init(self.init, source.n_rows, source.n_features, problem.n_clusters, self._starts)
         if order is not None and isinstance(init, str) and init == "first":
             init = order.rows(source.n_rows, 0, problem.c)
         settings = SeedSettings(
@@ -297,6 +298,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     algorithm: ClassVar[str] = "kcpcl"
     _instead: ClassVar[str] = "lcpcl"
+    _starts: ClassVar[tuple[str, ...]] = ("first", "d2")
 
     map: Any = field(init=False, default=None)
     landmarks: Any = field(init=False, default=None)
@@ -308,8 +310,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     def _run(self, setup: Setup, settings: SeedSettings, checkpoint: Checkpoint) -> Fitted:
         exact = load_exact(setup, self._more_rows(settings.init))
-        init = "d2" if isinstance(settings.init, str) and settings.init == "sample" else settings.init
-        start = first_centres(setup, exact, init, setup.problem.key.child("init").generator())
+        start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         variance = exact_variance(exact)
         walk = ExactWalk(
             settings.rule.name,

@@ -88,7 +88,7 @@ class StreamMixin:
         """Take map and first centres from the first block."""
         key = self._key(None, None)  # type: ignore[attr-defined]
         engine = make_engine(None, Progress(False))
-        problem = make_problem(self, source, key)
+        problem = replace(make_problem(self, source, key), keep_codes=False)  # later blocks are rows
         settings = self._settings(problem)  # type: ignore[attr-defined]
         self.plan_ = self._plan(problem, engine, settings)  # type: ignore[attr-defined]
         setup = prepare(problem, engine, self.plan_, count_clusters)
@@ -115,7 +115,8 @@ class StreamMixin:
         key = self._key(None, None)  # type: ignore[attr-defined]
         self.history_ = list(self.history_)
         centres = Centres.from_means(means_of(model.centres, model.reader.map_), model.reader.map_)
-        return Stream(model.reader, Winners(centres, counts), int(counts.sum()), subset, rates, key)
+        met = getattr(self, "n_rows_met_", int(counts.sum()))
+        return Stream(model.reader, Winners(centres, counts), met, subset, rates, key)
 
     def _settle(self, stream: Stream, rows: Any, before: Any) -> None:
         """Set the fitted attributes after a block."""
@@ -129,6 +130,7 @@ class StreamMixin:
         step = means_of(winners.centres, map_) - before
         self.history_.append(float(np.einsum("cm,cm->", map_.dual(step), step)))
         self.n_iter_ += 1
+        self.n_rows_met_ = stream.n_rows
         self._stream = stream
         self._labels, self.objective_ = label_rows(rows, self._model)
         self._source = ArraySource(np.empty((0, rows.shape[1])))

@@ -24,11 +24,11 @@ from ..schedules.start import place_centres
 from ..schedules.stream import Begun, Chunk, OnlineState, SinglePassState
 from ..schedules.tasks import Model, bad_rows
 from ..system import single_threaded
-from .base import warn_if_unclear
+from .base import warn_if_unclear, weights_refused
 from .fuzzy_base import Resolved
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_integer, check_weights
+from .validation import check_integer, check_weights, weight_unit
 
 __all__ = ["StreamMixin"]
 
@@ -82,11 +82,20 @@ class StreamMixin:
         """
         estimator: Any = self
         stream = self.__dict__.get("_stream")
+        if stream is None and estimator.__sklearn_is_fitted__():
+            raise InvalidInputError(
+                "This model was fitted or loaded, and the summaries that a stream goes on from are not kept with it. "
+                "Begin a stream with a new estimator: sklearn.base.clone(model)."
+            )
         source = open_rows(estimator, X, None, None, reset=stream is None)
         source.check_missing(estimator.missing)
         weights = (
             np.ones(source.n_rows) if sample_weight is None else check_weights(sample_weight, source.n_rows, False)
         )
+        if weight_unit(weights) != 1:
+            raise InvalidInputError(
+                "sample_weight is too large or too small for blocks in float32: divide it by its mean."
+            )
         if stream is None:
             stream = _new_stream(estimator, source)
         with single_threaded():
@@ -165,7 +174,11 @@ def _begin(estimator: Any, chunk: Chunk, key: Key, chunk_rows: int) -> tuple[Beg
     if not (chunk.weights > 0).any():
         raise InvalidInputError("No row of the first chunk has a weight: begin the stream with rows that count.")
     engine = make_engine(None, Progress(False)).here()
-    problem = replace(make_problem(estimator, ArraySource(chunk.rows), key), weights=chunk.weights)
+    counting = chunk.weights > 0  # dropped rows are zeros of weight 0: nothing is to be made of them
+    made = make_problem(estimator, ArraySource(chunk.rows[counting]), key)
+    if made.recipe.n_streams and (chunk.weights[counting] != 1).any():
+        raise weights_refused(made)
+    problem = replace(made, weights=chunk.weights[counting], keep_codes=False)  # later chunks are rows, not codes
     settings: Resolved = replace(estimator._settings(problem), order="arrival")
     setup = prepare(problem, engine, estimator._plan(problem, engine, settings), count_clusters)
     warn_if_unclear(setup.evidence)

@@ -103,7 +103,6 @@ class Recipe:
 
     name: ClassVar[str]
     explicit: ClassVar[bool] = True
-    uses_kernel: ClassVar[bool] = True
     uses_landmarks: ClassVar[bool] = True
     n_streams: ClassVar[int] = 0
 
@@ -134,7 +133,6 @@ class Identity(Recipe):
     """Input space."""
 
     name = "identity"
-    uses_kernel = False
     uses_landmarks = False
 
     def width(self, s: Sizes) -> int:
@@ -153,7 +151,6 @@ class Fixed(Recipe):
 
     map_: Any
     name = "fixed"
-    uses_kernel = False
     uses_landmarks = False
 
     @property
@@ -172,7 +169,7 @@ class Fixed(Recipe):
         return 3 * len(pickle.dumps(self.map_, protocol=5))
 
     def begin(self, making: Making) -> Map:
-        return self.map_
+        return self.map_.for_clusters(making.n_clusters) if hasattr(self.map_, "for_clusters") else self.map_
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from ..kernels import Kernel
 from .explicit import ExplicitMap
 from .nearest import NearestLandmarks
 
-__all__ = ["CodeMap", "SpectralMap", "code_sums", "spectral_table"]
+__all__ = ["MORE", "CodeMap", "SpectralMap", "code_sums", "spectral_table"]
 
 Floats = NDArray[Any]
 
 _DENSE = 2000  # landmarks up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration
 _CLEAR = 2.0  # a step of the eigenvalues that decides how many of them to take
+MORE = 5  # coordinates beyond the number of clusters, unless the spectrum makes a step before
 _NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
 
 
@@ -53,6 +54,8 @@ class CodeMap(ExplicitMap):
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
         from .loops import gather_codes
 
+        if rows.shape[1] != self.n_features:
+            raise ValueError(f"codes have {self.n_features} columns, not {rows.shape[1]}: these are rows")
         if out is None:
             out = np.empty((len(rows), self.n_measurements), dtype=self.dtype)
         gather_codes(rows, self._table, out)  # type: ignore[attr-defined]
@@ -68,7 +71,16 @@ class SpectralMap(ExplicitMap):
 
     nearest: NearestLandmarks
     codes: CodeMap
+    values: Floats | None = None  # eigenvalues, where the number of coordinates follows that of clusters
     name: str = field(default="spectral", init=False)
+
+    def for_clusters(self, n_clusters: int) -> SpectralMap:
+        """Return the map with as many coordinates as so many clusters want, if nobody said how many."""
+        if self.values is None:
+            return self
+        keep = min(len(self.values), coordinates_up_to_a_step(self.values, n_clusters, n_clusters + MORE))
+        table = np.ascontiguousarray(self.codes.table[:, :keep])
+        return replace(self, codes=CodeMap(table, self.codes.n_neighbors, self.codes.dtype))
 
     @property
     def kernel(self) -> Kernel | None:
@@ -154,12 +166,12 @@ def spectral_table(
         order = np.argsort(values, kind="stable")
         values, vectors = values[order], vectors[:, order]
     values, vectors = values[::-1], vectors[:, ::-1]
-    keep = min(int((values > _NOTHING * values[0]).sum()), _clear_step(values, fewest, most))
+    keep = min(int((values > _NOTHING * values[0]).sum()), coordinates_up_to_a_step(values, fewest, most))
     values, vectors = values[:keep], vectors[:, :keep]
     return scale[:, None] * vectors * values ** (diffusion - 0.5), values
 
 
-def _clear_step(values: Floats, fewest: int, most: int) -> int:
+def coordinates_up_to_a_step(values: Floats, fewest: int, most: int) -> int:
     """Return the number of eigenvalues before the largest step of ``1 - w`` from one to the next, if it is clear."""
     left = np.maximum(1 - values, 1e-6)  # a step among values that are one to rounding is none
     steps = left[fewest : most + 1] / left[fewest - 1 : most][: len(left[fewest : most + 1])]

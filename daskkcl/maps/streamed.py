@@ -15,7 +15,7 @@ from .features import RandomFourierMap
 from .landmarks import LandmarkMap, positive_spectrum
 from .nearest import MANY, NearestLandmarks, code_bits, make_cells
 from .recipes import Fourier, Making, Recipe, Sizes, Stream
-from .spectral import CodeMap, SpectralMap, spectral_table
+from .spectral import MORE, CodeMap, SpectralMap, spectral_table
 
 __all__ = ["Coded", "Ncut", "SingularFourier", "Spectral"]
 
@@ -157,7 +157,7 @@ class Spectral(Recipe):
         return 8 * self.n_neighbors
 
     def width(self, s: Sizes) -> int:
-        return min(s.landmarks, self.n_components or s.clusters + 5)
+        return min(s.landmarks, self.n_components or s.clusters + MORE)
 
     def inner(self, s: Sizes) -> int:
         return s.landmarks + 2 * s.features + 8 * self.n_neighbors
@@ -181,7 +181,7 @@ class Spectral(Recipe):
         bits = code_bits(making.n_rows)
         nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, making.kernel, cells)
         few = self.n_components or making.n_clusters
-        most = self.n_components or making.n_clusters + 5
+        most = self.n_components or making.n_clusters + MORE
         return Coded(nearest, min(few, m), min(most, m), self.diffusion, making.key.child("spectral"))
 
 
@@ -198,5 +198,6 @@ class Coded:
     def finish(self, products: Any, sums: NDArray[np.int64]) -> SpectralMap:
         """Make the map of the exact sums over all rows."""
         bits, rng = self.nearest.bits, self.key.generator()
-        table, _ = spectral_table(products, sums, bits, self.fewest, self.most, self.diffusion, rng)
-        return SpectralMap(self.nearest, CodeMap(table, self.nearest.n_neighbors, self.nearest.dtype))
+        table, values = spectral_table(products, sums, bits, self.fewest, self.most, self.diffusion, rng)
+        codes = CodeMap(table, self.nearest.n_neighbors, self.nearest.dtype)
+        return SpectralMap(self.nearest, codes, values if self.fewest < self.most else None)

@@ -169,6 +169,15 @@ def first_centres(setup: Setup, exact: ExactRows, init: Any, rng: np.random.Gene
     return ExactCentres(A, counts.astype(np.float64))
 
 
+def warm_up() -> None:
+    """Load (or compile) the loops, so that a plan can count what that takes."""
+    from ..rules import exact_loops
+
+    for loop in (exact_loops.frequency_sensitive, exact_loops.cooperative_penalised):
+        rates, numbers = np.full(1, 0.5), np.ones(8)
+        loop(np.eye(2), np.zeros(1, dtype=np.int64), rates, numbers, np.eye(2), np.eye(2), np.eye(2), np.ones(2))
+
+
 def kernel_compete(
     setup: Setup, exact: ExactRows, start: ExactCentres, walk: ExactWalk, checkpoint: Checkpoint
 ) -> tuple[ExactCentres, list[float], Floats | None]:

@@ -34,6 +34,7 @@ Floats = NDArray[Any]
 _WIDTH_ROWS = 2000
 _LLOYD_STEPS = 5  # of the landmarks' k-means: they need to be spread well, not to be the best there are
 _SEED_ROUNDS = 8
+_THREADS = 4  # at most: what the plan counts with
 _SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
 
 
@@ -80,10 +81,10 @@ def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel 
 
 
 def k_means_bytes(rows: int, n_landmarks: int, n_features: int) -> int:
-    """Return the memory of `k_means_landmarks` beside the sample, for four threads."""
+    """Return the memory of `k_means_landmarks` beside the sample, for its threads."""
     centres = 40 * n_landmarks * n_features
-    slices = 4 * 8 * _SLICE_ROWS * (2 * n_features + n_landmarks)
-    return centres + slices + 4 * 8 * rows * _SLICE_COLUMNS + 60 * rows
+    slices = _THREADS * 8 * _SLICE_ROWS * (2 * n_features + n_landmarks)
+    return centres + slices + _THREADS * 8 * rows * _SLICE_COLUMNS + 60 * rows
 
 
 def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key) -> Floats:
@@ -93,7 +94,7 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key
     before (Bahmani et al. 2012, doi:10.14778/2180912.2180915, without its second clustering). Slices of the sample are
     cut at fixed places, so the centres do not depend on the threads.
     """
-    here = Engine(None, engine.threads, engine.progress)
+    here = Engine(None, min(_THREADS, engine.threads), engine.progress)
     origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
     here.progress.begin("landmarks", (_LLOYD_STEPS + 1) * len(sample))
     seeds = np.arange(-(-n_landmarks // _SEED_ROUNDS))

@@ -100,8 +100,8 @@ class Problem:
 
     @property
     def row_bytes(self) -> int:
-        """A row as it is stored."""
-        return self.source.n_features * self.source.dtype.itemsize
+        """A row as it is stored, or its code if that is more: passes read one or the other."""
+        return max(self.source.n_features * self.source.dtype.itemsize, self.recipe.code_bytes)
 
     @property
     def measured_bytes(self) -> int:
