@@ -34,6 +34,7 @@ __all__ = [
     "RPCL",
     "RandomSampleKFCM",
     "SinglePassKFCM",
+    "SparseKernelKMeans",
     "SpectralKMeans",
     "__version__",
     "algorithms",
@@ -74,6 +75,7 @@ _HOMES = {
     "RPCL": "estimators",
     "RandomSampleKFCM": "estimators",
     "SinglePassKFCM": "estimators",
+    "SparseKernelKMeans": "estimators",
     "SpectralKMeans": "estimators",
 }
 
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
         OnlineKFCM,
         RandomSampleKFCM,
         SinglePassKFCM,
+        SparseKernelKMeans,
         SpectralKMeans,
     )
 

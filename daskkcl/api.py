@@ -20,6 +20,7 @@ _ALWAYS_GIVEN = {
     "map": None,
     "landmarks": None,
     "n_landmarks": None,
+    "init": None,
 }
 _FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
 
@@ -170,10 +171,7 @@ def fit(
     }
     own = set(cls._get_param_names())
     for name in set(common) - own:
-        usual = _ALWAYS_GIVEN.get(name, ...)
-        if common[name] is usual or (
-            isinstance(usual, str) and isinstance(common[name], str) and common[name] == usual
-        ):
+        if name in _ALWAYS_GIVEN and _is_default(common[name], _ALWAYS_GIVEN[name]):
             del common[name]
         else:
             remedy = {
@@ -280,3 +278,7 @@ def fuzzy_validity(
     if not getattr(model, "fuzzy", False):
         raise InvalidInputError(f"{type(model).__name__} has no memberships; pass a fitted model of a fuzzy algorithm.")
     return model.validity(X, sample_weight, client=client, component=component, storage_options=storage_options)
+
+
+def _is_default(value: Any, default: str | None) -> bool:
+    return value is default or (isinstance(value, str) and value == default)  # arrays do not compare to one answer

@@ -25,9 +25,10 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.parametrize("parameters", [{}, {"memory_limit": "400MiB"}], ids=["default", "limited"])
-@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm"])
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "skkmeans"])
 def test_workers_give_the_labels_of_threads(client, table, tmp_path, algo, parameters):
-    settings = {"n_clusters": 5, "n_landmarks": 100, "random_state": 0, "progress": False}
+    size = {"buffer_size": 100} if algo == "skkmeans" else {"n_landmarks": 100}
+    settings = {"n_clusters": 5, **size, "random_state": 0, "progress": False}
     on_workers = daskkcl.fit(table, algo, client=client, out=tmp_path / "out.zarr", **settings, **parameters)
     labels = zarr.open_group(str(tmp_path / "out.zarr"), mode="r")["labels"][:]
     here = _without_client(lambda: daskkcl.fit(table, algo, **settings))

@@ -51,6 +51,7 @@ def map_of(kind, name, X):
 # What takes the whole kernel matrix, or input space alone, has no map to choose.
 WITHOUT_MAPS = {"cpcl": "no parameter 'map'", "kcl": "no parameter 'map'", "kcpcl": "no parameter 'map'"}
 WITHOUT_MAPS |= {"kkmeans": "no parameter 'map'", "kfcm": "takes the whole kernel matrix: leave out map="}
+WITHOUT_MAPS |= {"skkmeans": "no parameter 'map'"}  # its map is its buffer, which grows
 
 
 def refusal(algo, name):

@@ -136,6 +136,17 @@ def test_the_spectral_pass_costs_little_more_than_a_product():
     assert pass_ratio(32_768, 784, 1000, 9, 2)["ratio"] <= 1.3
 
 
+@pytest.mark.parametrize(
+    "n_rows, limit, parameters",
+    [(1_200_000, 288, {"buffer_size": 400}), (400_000, 256, {"buffer_size": 200, "n_neighbors": 400})],
+)
+def test_a_buffer_that_grows_stays_within_the_limit(tables, n_rows, limit, parameters):
+    """293 MiB of rows under 288 MiB; a dense kernel matrix under 256 MiB. Rows enter, and some leave again."""
+    run = fit_in_fresh_process(tables(n_rows, 64), "skkmeans", f"{limit}MiB", n_clusters=10, **parameters)
+    assert run["keep"] == "nothing"
+    check(run, limit)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_ten_million_rows_of_the_spectral_map_under_a_gibibyte(tables):

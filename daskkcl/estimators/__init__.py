@@ -8,6 +8,7 @@ from .kmeans import APNCKMeans, ApproxKernelKMeans, SpectralKMeans
 from .rivals import CCCL, DSRPCL, RPCCL, RPCL, CoRe
 from .seeds import CPCL, KernelCPCL, LandmarkCPCL
 from .soft import FastKSCL
+from .sparse import SparseKernelKMeans
 
 __all__ = [
     "ALGORITHMS",
@@ -31,11 +32,12 @@ __all__ = [
     "RPCL",
     "RandomSampleKFCM",
     "SinglePassKFCM",
+    "SparseKernelKMeans",
     "SpectralKMeans",
 ]
 
 _CLASSES = (
-    *(ApproxKernelKMeans, KernelKMeans, APNCKMeans, SpectralKMeans, FastKSCL),
+    *(ApproxKernelKMeans, KernelKMeans, APNCKMeans, SpectralKMeans, SparseKernelKMeans, FastKSCL),
     *(FCM, KFCM, RandomSampleKFCM, SinglePassKFCM, OnlineKFCM),
     *(KCL, AKCL, PAKCL),
     *(CPCL, KernelCPCL, LandmarkCPCL),

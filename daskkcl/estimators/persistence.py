@@ -36,8 +36,9 @@ _ARRAYS = {
     "history": 1,
     "prototypes": 1,
     "prototype_rows": 2,
+    "buffer_row_numbers": 1,
 }
-_SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_")
+_SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_", "n_entered_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
 _LEFT_OUT = {"random_state", "progress", "kernel", "gamma", "kernel_params", "landmarks", "init", "scratch"}
 _PLAIN = (str, int, float, bool, type(None))
@@ -58,7 +59,7 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
     }
     map_numbers, map_arrays = store_map(map_)
     arrays |= map_arrays
-    for name in ("cluster_sizes", "prototypes", "prototype_rows"):
+    for name in ("cluster_sizes", "prototypes", "prototype_rows", "buffer_row_numbers"):
         if hasattr(estimator, f"{name}_"):
             arrays[name] = getattr(estimator, f"{name}_")
     if hasattr(estimator, "win_counts_"):
@@ -153,6 +154,11 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         arrays.setdefault("cluster_sizes", np.zeros(n_clusters, dtype=np.int64))
     sizes = arrays.get("cluster_sizes", np.empty(0))
     check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
+    if map_.name == "sparse":
+        numbers = arrays.get("buffer_row_numbers", np.empty(0))
+        fits = len(numbers) == len(arrays["landmarks"]) and numbers.dtype.kind in "iu" and (numbers >= 0).all()
+        check(fits, "the row numbers of its buffer do not fit")
+    check((map_.name == "sparse") == (estimator.default_map == "sparse"), "its map does not go with its algorithm")
     if estimator.fuzzy:
         _check_prototypes(arrays, n_clusters, map_.n_features, check)
     estimator.n_features_in_ = map_.n_features
@@ -166,7 +172,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     if "map" in estimator._get_param_names() and estimator.map is None and map_.name != estimator.default_map:
         estimator.map = map_.name  # it was a transformer: fitting again makes at least the same kind of map
     estimator.n_clusters_ = estimator._n_features_out = n_clusters
-    for name in ("cluster_sizes", "prototypes", "prototype_rows"):
+    for name in ("cluster_sizes", "prototypes", "prototype_rows", "buffer_row_numbers"):
         if name in arrays and not (name == "cluster_sizes" and description.get("stream") is True):
             setattr(estimator, f"{name}_", arrays[name])
     estimator.history_ = arrays.get("history", np.empty(0)).tolist()

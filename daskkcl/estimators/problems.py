@@ -47,6 +47,8 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
 
 def _map(estimator: Any, source: Source) -> dict[str, Any]:
     """Return recipe, kernel, landmarks and their number."""
+    if estimator.default_map == "sparse":  # a buffer that grows: no map that others could take
+        return estimator._sparse_map(source)
     value = estimator.default_map if estimator.map is None else estimator.map
     given = {name: getattr(estimator, name) for name, default in _OF_MAPS.items() if _differs(estimator, name, default)}
     if isinstance(value, FrozenEstimator):  # clones keep what it holds fitted

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..kernels import Kernel
 
-__all__ = ["MANY", "Cells", "NearestLandmarks", "code_bits", "make_cells", "nearest_rows"]
+__all__ = ["MANY", "Cells", "NearestLandmarks", "code_bits", "make_cells", "nearest_mask", "nearest_rows"]
 
 Floats = NDArray[Any]
 
@@ -182,3 +182,26 @@ def make_cells(landmarks: Floats, origin: Floats, n_neighbors: int) -> Cells:
 def nearest_rows(X: Floats, Y: Floats) -> NDArray[np.intp]:
     """Return for every row of X the number of the nearest row of Y."""
     return (np.einsum("ij,ij->i", Y, Y) - 2 * (X @ Y.T)).argmin(axis=1)
+
+
+def nearest_mask(S: Floats, lengths: Floats, n_neighbors: int) -> NDArray[np.bool_]:
+    """Return which columns are the p nearest of every row; of those equally far, the first.
+
+    The squared distance of row i to column j, up to what is the row's own, is ``lengths[j] - 2 S[i, j]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nearest_mask(np.array([[0.5, 0.9, 0.5, 0.1]]), np.ones(4), 2)
+    array([[ True,  True, False, False]])
+    """
+    D = lengths - 2 * S
+    farthest = np.partition(D, n_neighbors - 1, axis=1)[:, n_neighbors - 1 : n_neighbors]
+    mask = farthest >= D
+    tied = np.flatnonzero(np.count_nonzero(mask, axis=1) > n_neighbors)
+    if len(tied):
+        nearer = D[tied] < farthest[tied]
+        room = n_neighbors - np.count_nonzero(nearer, axis=1)
+        last = mask[tied] & ~nearer
+        mask[tied] = nearer | (last & (np.cumsum(last, axis=1) <= room[:, None]))
+    return mask

@@ -19,6 +19,7 @@ from .base import Map
 from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap, draw_frequencies, draw_sketch
 from .landmarks import LandmarkMap, positive_spectrum
+from .sparse_kernel import SparseKernelMap
 
 __all__ = [
     "Apnc",
@@ -31,11 +32,14 @@ __all__ = [
     "Recipe",
     "Sizes",
     "Sketch",
+    "SparseKernel",
     "Stream",
 ]
 
 Floats = NDArray[Any]
 
+_CHECKED_BUFFER = 500  # rows of a buffer, against degenerate kernels
+_FEWEST_NEIGHBOURS = 20
 _CHECKED_ROWS = 2000  # of the sample, for the width and against degenerate kernels
 
 
@@ -126,6 +130,48 @@ class Recipe:
     def begin(self, making: Making) -> Any:
         """Make the map, or what is to be summed first: a `Stream`, or `Coded` for a map that is made in two steps."""
         raise AttributeError(self.name)
+
+
+@dataclass(frozen=True)
+class SparseKernel(Recipe):
+    """Eigenvectors of the sparse kernel of a buffer that begins with the landmarks and grows."""
+
+    n_neighbors: int | None  # None: three quarters of a cluster's share of the first rows
+    max_rows: int
+    counts_clusters: bool  # whether their number is found in the sample, and not yet known
+    name = "sparse"
+
+    def width(self, s: Sizes) -> int:
+        return s.clusters
+
+    def inner(self, s: Sizes) -> int:
+        return 4 * self.max_rows  # kernel, distances, those in part sorted, masks
+
+    def fixed_bytes(self, s: Sizes) -> int:
+        most, c = self.max_rows, s.clusters
+        rows = most * s.features * (3 * 8 + 3 * s.itemsize)
+        entries = min(most * most, 3 * most * self.neighbours(s.landmarks, 1 if self.counts_clusters else c))
+        matrix = 5 * 12 * entries
+        whole = 3 * 8 * most**2 if most <= 2500 or c >= most // 4 else 8 * most * (4 * c + 40)
+        iterated = 8 * most * 12 * (c + 6)
+        return rows + matrix + max(whole, iterated) + 10 * 8 * most * c
+
+    def neighbours(self, n_first: int, n_clusters: int) -> int:
+        """Return how many rows of the buffer a row sees."""
+        p = self.n_neighbors or max(_FEWEST_NEIGHBOURS, n_clusters + 1, 3 * n_first // (4 * n_clusters))
+        return min(p, self.max_rows)
+
+    def begin(self, making: Making) -> Map:
+        assert making.kernel is not None
+        first = making.landmarks[:_CHECKED_BUFFER].astype(np.float64)
+        check_degenerate(making.kernel(first, first), making.kernel, making.sample[:_CHECKED_ROWS])
+        p = self.neighbours(len(making.landmarks), making.n_clusters)
+        map_ = SparseKernelMap.begin(making.landmarks, making.kernel, p, making.n_clusters, making.dtype)
+        if not np.isfinite(map_.matrix.data.sum()):
+            raise InvalidInputError(
+                "The kernel matrix of the buffer overflows; scale the features or lower the degree."
+            )
+        return map_
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap
 from .landmarks import LandmarkMap
 from .nearest import Cells, NearestLandmarks
+from .sparse_kernel import SparseKernelMap
 from .spectral import CodeMap, SpectralMap
 
 __all__ = ["ARRAYS", "NAMES", "restore_map", "store_map"]
@@ -31,9 +32,14 @@ ARRAYS = {
     "table": 2,
     "cell_centres": 2,
     "cell_members": 2,
+    "eigenvalues": 1,
+    "eigenvectors": 2,
+    "kernel_values": 1,
+    "kernel_columns": 1,
+    "kernel_starts": 1,
 }
 _PROJECTED = {"nystroem": "landmarks", "apnc": "landmarks", "nyncut": "landmarks", "svrff": "rff"}
-NAMES = ("landmarks", "identity", "rff", "randpoly", "spectral", *_PROJECTED)
+NAMES = ("landmarks", "identity", "rff", "randpoly", "spectral", "sparse", *_PROJECTED)
 
 
 def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
@@ -53,6 +59,11 @@ def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
         if nearest.cells is not None:
             arrays |= {"cell_centres": nearest.cells.centres, "cell_members": nearest.cells.members}
         return {"n_neighbors": nearest.n_neighbors, "bits": nearest.bits}, arrays
+    if isinstance(map_, SparseKernelMap):
+        pairs = {"eigenvalues": map_.values, "eigenvectors": map_.vectors}
+        matrix = map_.matrix
+        stored = {"kernel_values": matrix.data, "kernel_columns": matrix.indices, "kernel_starts": matrix.indptr}
+        return {"n_neighbors": map_.n_neighbors}, {"landmarks": map_.rows, **pairs, **stored}
     assert isinstance(map_, IdentityMap)
     return {}, {"origin": map_.origin}
 
@@ -81,6 +92,8 @@ def restore_map(
         size, shape = parts.number("size", 1, 2**31), (kernel.degree, n_features + 1)
         buckets, signs = parts.integers("buckets", shape, size), parts.array("signs", shape)
         return TensorSketchMap(kernel, buckets, signs, size, dtype)
+    if name == "sparse":
+        return _sparse(parts, kernel, dtype)
     landmarks = parts.array("landmarks", (None, n_features))
     kernel.columns(landmarks[:1], dtype)  # refuses what it cannot be used on
     return LandmarkMap(kernel, landmarks, dtype)
@@ -102,6 +115,25 @@ def _spectral(parts: _Parts, kernel: Kernel | None, dtype: np.dtype[Any]) -> Spe
         kernel.columns(landmarks[:1], dtype)
     nearest = NearestLandmarks(landmarks, origin, p, bits, dtype, kernel, cells)
     return SpectralMap(nearest, CodeMap(table, p, dtype))
+
+
+def _sparse(parts: _Parts, kernel: Kernel, dtype: np.dtype[Any]) -> SparseKernelMap:
+    from scipy.sparse import csr_array
+
+    rows = parts.array("landmarks", (None, parts.n_features))
+    kernel.columns(rows[:1], dtype)
+    s = len(rows)
+    values = parts.array("eigenvalues", (None,)).astype(np.float64)
+    vectors = parts.array("eigenvectors", (s, len(values))).astype(np.float64)
+    _need(bool((values > 0).all()), "its eigenvalues are not positive")
+    data = parts.array("kernel_values", (None,)).astype(np.float64)
+    columns = parts.integers("kernel_columns", (len(data),), s)
+    starts = parts.integers("kernel_starts", (s + 1,), len(data) + 1)
+    fits = starts[0] == 0 and starts[-1] == len(data) and (np.diff(starts.astype(np.int64)) >= 0).all()
+    _need(bool(fits), "its kernel_starts do not fit")
+    matrix = csr_array((data, columns.astype(np.int32), starts.astype(np.int32)), shape=(s, s))
+    p = parts.number("n_neighbors", 1, 2**31)
+    return SparseKernelMap(kernel, rows, matrix, values, vectors, p, dtype)
 
 
 class _Parts:

@@ -1,0 +1,250 @@
+"""The sparse kernel of a buffer of rows: every row sees its p nearest, and is placed by the leading eigenvectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import Kernel
+from .explicit import ExplicitMap, squared_lengths
+from .nearest import nearest_mask
+
+__all__ = ["SparseKernelMap", "leading_pairs", "mutual_kernel"]
+
+Floats = NDArray[Any]
+
+_STRIP_ROWS = 256  # of a kernel matrix that is looked at and not kept
+_DENSE = 2000  # rows up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration
+_NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
+_GUARDS = 6  # further vectors: an eigenvector that overtakes the last of the leading ones is among them first
+_ROUNDS = 40
+_POWERS = 3  # of the matrix, in every round
+_RESIDUAL = 1e-10  # of the largest eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class SparseKernelMap(ExplicitMap):
+    """Coordinates ``phi^T V S^-1/2``; phi is a row's kernel with its p nearest rows of the buffer, zero elsewhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved.
+    rows : ndarray of shape (s, d)
+        The buffer.
+    matrix : sparse array of shape (s, s), float64
+        Its sparse kernel.
+    values, vectors : ndarray of shape (r,) and (s, r)
+        The leading eigenpairs of `matrix`, largest first, all positive.
+    n_neighbors : int
+        p.
+    dtype : dtype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskkcl.kernels import Linear
+    >>> map_ = SparseKernelMap.begin(np.diag([3.0, 2.0, 1.0]), Linear(), 3, 2, np.dtype("float64"))
+    >>> map_.values, map_.leverage
+    (array([9., 4.]), array([1., 1., 0.]))
+    >>> abs(map_.measure(np.array([[1.0, 0.0, 5.0]]))[0])
+    array([[1., 0.]])
+    """
+
+    kernel: Kernel
+    rows: Floats
+    matrix: Any
+    values: Floats
+    vectors: Floats
+    n_neighbors: int
+    dtype: np.dtype[Any]
+    name: str = field(default="sparse", init=False)
+
+    @classmethod
+    def begin(
+        cls, rows: Floats, kernel: Kernel, n_neighbors: int, n_vectors: int, dtype: np.dtype[Any]
+    ) -> SparseKernelMap:
+        """Make the map of a first buffer (lines 5 and 6 of Algorithm 1)."""
+        matrix = mutual_kernel(rows, kernel, n_neighbors)
+        return cls(kernel, rows, matrix, *leading_pairs(matrix, n_vectors), n_neighbors, dtype)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.rows.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the buffer."""
+        return len(self.rows)
+
+    @property
+    def n_measurements(self) -> int:
+        return len(self.values)
+
+    @property
+    def leverage(self) -> Floats:
+        """The leverage score of every row of the buffer: the squared length of its row of V (Eq. 3)."""
+        return squared_lengths(self.vectors)
+
+    @property
+    def coordinates(self) -> Floats:
+        """Where the rows of the buffer are: ``V S^1/2`` (Eq. 8)."""
+        return self.vectors * np.sqrt(self.values)
+
+    @cached_property
+    def _columns(self) -> Any:
+        return self.kernel.columns(self.rows, self.dtype)
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        return self.kernel.diagonal(self.rows.astype(np.float64)).astype(self.dtype)
+
+    @cached_property
+    def _table(self) -> Floats:
+        return np.ascontiguousarray(self.vectors / np.sqrt(self.values), dtype=self.dtype)
+
+    def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
+        if out is None:
+            out = np.empty((len(rows), self.n_measurements), dtype=self.dtype)
+        S = np.empty((min(_STRIP_ROWS, len(rows)), self.n_rows), dtype=self.dtype)
+        for first in range(0, len(rows), _STRIP_ROWS):
+            some = rows[first : first + _STRIP_ROWS]
+            phi, _ = self._columns.block(some, S[: len(some)])
+            if self.n_neighbors < self.n_rows:
+                phi *= nearest_mask(phi, self._lengths, self.n_neighbors)
+            np.matmul(phi, self._table, out=out[first : first + len(some)])
+        return out, squared_lengths(out)
+
+    def scores(self, rows: Floats) -> Floats:
+        """Return the leverage scores of rows that are not in the buffer: their rows of V would be ``phi^T V S^-1``."""
+        Z, _ = self.measure(rows)
+        return (Z.astype(np.float64) ** 2) @ (1 / self.values)
+
+    def scratch_bytes(self, rows: int) -> int:
+        itemsize, strip = np.dtype(self.dtype).itemsize, min(rows, _STRIP_ROWS)
+        kernel = self.kernel.scratch_bytes(strip, self.n_features, self.n_rows, itemsize)
+        return strip * self.n_rows * (3 * itemsize + 2) + kernel
+
+    def settle(self) -> None:
+        """Make what all tasks share now, once and not in each thread."""
+        self._columns, self._lengths, self._table  # noqa: B018
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_columns", "_lengths", "_table")}
+
+
+def mutual_kernel(rows: Floats, kernel: Kernel, n_neighbors: int) -> Any:
+    """Return the kernel between rows that are among each other's p nearest, themselves included (Eq. 4).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskkcl.kernels import Linear
+    >>> mutual_kernel(np.array([[1.0], [2.0], [4.0]]), Linear(), 2).toarray()
+    array([[ 1.,  2.,  0.],
+           [ 2.,  4.,  0.],
+           [ 0.,  0., 16.]])
+    """
+    from scipy.sparse import csr_array, vstack
+
+    rows = rows.astype(np.float64)
+    columns, lengths = kernel.columns(rows, np.float64), kernel.diagonal(rows)
+    parts = []
+    for first in range(0, len(rows), _STRIP_ROWS):
+        S, kappa = columns.block(rows[first : first + _STRIP_ROWS])
+        own = np.arange(first, first + len(S))
+        S[np.arange(len(S)), own] = kappa
+        if n_neighbors < len(rows):
+            mask = nearest_mask(S, lengths, n_neighbors)
+            mask[np.arange(len(S)), own] = True  # kernels that are not definite may rank another row before
+            at = np.nonzero(mask)
+            parts.append(csr_array((S[at], at), shape=S.shape))
+        else:
+            parts.append(csr_array(S))
+    near = vstack(parts, format="csr")
+    present = near.copy()
+    present.data[:] = 1  # zeros of the kernel are entries too, until both sides have been looked at
+    both = present.multiply(present.T)
+    matrix = (near.multiply(both) + near.T.multiply(both)).tocsr() * 0.5
+    matrix.sort_indices()
+    return matrix
+
+
+def leading_pairs(matrix: Any, count: int, start: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return the leading eigenpairs of a symmetric matrix that are positive, at most so many, largest first.
+
+    With a `start`, vectors near the ones wanted, they are improved until the residuals are rounding. Where that takes
+    too long, or without a start, the matrix is decomposed afresh.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> values, vectors = leading_pairs(csr_array(np.diag([1.0, 5.0, -7.0, 2.0])), 3)
+    >>> values, abs(vectors[:, 0])
+    (array([5., 2., 1.]), array([0., 1., 0., 0.]))
+    """
+    count = min(count, matrix.shape[0])
+    pairs = None if start is None else _improved(matrix, count, start)
+    values, vectors = pairs or _decomposed(matrix, count)
+    keep = values > _NOTHING * max(values[0], 0.0)
+    if not keep.any():  # a kernel that is zero, or negative: all rows are at the origin
+        return np.ones(1), np.zeros((matrix.shape[0], 1))
+    return values[keep], np.ascontiguousarray(vectors[:, keep])
+
+
+def _decomposed(matrix: Any, count: int) -> tuple[Floats, Floats]:
+    import scipy.linalg
+    import scipy.sparse.linalg
+
+    s = matrix.shape[0]
+    if s <= _DENSE or count >= s // 4:
+        dense = matrix.toarray()
+        values, vectors = scipy.linalg.eigh(
+            dense, subset_by_index=[s - count, s - 1], check_finite=False, overwrite_a=True
+        )
+    else:
+        # A generous basis: groups of rows that do not touch make equal eigenvalues, which a short one can miss.
+        first = np.random.default_rng(0).normal(size=s)  # always the same: nothing depends on luck
+        ncv = min(s - 1, 4 * count + 40)
+        values, vectors = scipy.sparse.linalg.eigsh(matrix, k=count, which="LA", ncv=ncv, v0=first, tol=1e-12)
+        order = np.argsort(values, kind="stable")
+        values, vectors = values[order], vectors[:, order]
+    return values[::-1].copy(), vectors[:, ::-1].copy()
+
+
+def _improved(matrix: Any, count: int, start: Floats) -> tuple[Floats, Floats] | None:
+    """Improve vectors by Rayleigh-Ritz steps in the span of them and their images under powers of the matrix.
+
+    The random vectors beside them see what `start` cannot: parts of the buffer that its vectors do not touch.
+    """
+    s, known = start.shape
+    block = count + _GUARDS
+    if (1 + _POWERS) * block > s:
+        return None  # the span would be everything
+    guards = np.random.default_rng(0).normal(size=(s, max(block - known, 0))) / np.sqrt(s)
+    X = np.linalg.qr(np.concatenate([start, guards], axis=1)[:, :block])[0]
+    for _ in range(_ROUNDS):
+        basis = [X]
+        for _ in range(_POWERS):
+            Y = matrix @ basis[-1]
+            for Q in basis:
+                Y -= Q @ (Q.T @ Y)
+            lengths = np.linalg.norm(Y, axis=0)
+            basis.append(Y / np.where(lengths > 0, lengths, 1))
+        B = np.linalg.qr(np.concatenate(basis, axis=1))[0]
+        image = matrix @ B
+        values, U = np.linalg.eigh(B.T @ image)
+        values, U = values[::-1][:block], U[:, ::-1][:, :block]
+        X = B @ U
+        residuals = np.linalg.norm(image @ U - X * values, axis=0)
+        # No guard may be on its way up to the leading ones.
+        if (residuals[:count] <= _RESIDUAL * abs(values[0])).all() and (
+            values[count:] + residuals[count:] <= values[count - 1]
+        ).all():
+            return values[:count].copy(), np.ascontiguousarray(X[:, :count])
+    return None
