@@ -125,7 +125,7 @@ class FuzzyClusterer(KernelClusterer):
         )
 
     def _bound_stage(self, problem: Problem) -> Stage:
-        rows, width = min(_BOUND_ROWS, problem.sample_rows), problem.source.n_features + problem.n_measurements
+        rows, width = min(_BOUND_ROWS, problem.sample_rows), problem.cells + problem.n_measurements
         return Stage("fuzzifier", row_bytes=0, fixed_bytes=problem.map_bytes + 8 * rows * (8 * rows + 6 * width))
 
     def _work(self, setup: Setup, settings: Resolved, checkpoint: Checkpoint) -> tuple[FuzzyResult, Any]:

@@ -22,7 +22,7 @@ from ..schedules.engine import make_engine
 from ..schedules.setup import prepare
 from ..schedules.start import place_centres
 from ..schedules.stream import Begun, Chunk, OnlineState, SinglePassState
-from ..schedules.tasks import Model, bad_rows
+from ..schedules.tasks import Model, bad_rows, zeroed
 from ..system import single_threaded
 from .base import warn_if_unclear
 from .fuzzy_base import Resolved
@@ -139,7 +139,7 @@ def _met(estimator: Any, stream: _Stream, rows: NDArray[Any], weights: NDArray[A
             raise InvalidInputError(
                 f"Input X contains NaN or infinity, in row {row:,} of this block. nan='drop' leaves such rows out."
             )
-        rows, weights = np.where(bad[:, None], np.zeros((), rows.dtype), rows), weights * ~bad
+        rows, weights = zeroed(rows, bad), weights * ~bad
     stream = replace(stream, waiting=stream.waiting.join(rows, weights))
     begun = stream.begun
     while len(stream.waiting.rows) >= (chunk_rows := _chunk_rows(estimator, stream)):

@@ -110,7 +110,7 @@ class Kernel(ABC):
 
     def sparse_width(self, d: int, entries: int) -> int:
         """Bound the numbers that a sparse row with so many entries in `d` columns takes while it is measured."""
-        return min(d, 2 * entries) if self.takes_sparse else d
+        return min(d, 4 * entries) if self.takes_sparse else d
 
     @property
     def has_gamma(self) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
-from ..kernels import Kernel, check_degenerate
+from ..kernels import Kernel, Linear, check_degenerate
+from ..kernels.rows import is_sparse
 from ..random import Key
 from .base import Map
 from .explicit import IdentityMap, ProjectedMap
@@ -54,6 +55,7 @@ class Sizes:
     landmarks: int
     clusters: int
     itemsize: int
+    cells: int  # numbers that a row takes: the features, or fewer if it is sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +124,17 @@ class Recipe:
         """Return the columns of the measurements."""
         return s.landmarks
 
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        """Bound the numbers that a sparse row takes: those of the kernel; all d where the map wants dense rows."""
+        return kernel.sparse_width(d, entries) if self.uses_landmarks and kernel is not None else d
+
     def inner(self, s: Sizes) -> int:
         """Return the columns of what is computed on the way to them."""
         return 0
 
     def fixed_bytes(self, s: Sizes) -> int:
         """Return what the map holds, and what making it holds beside the sample."""
-        return 7 * 8 * s.landmarks**2 + s.landmarks * s.features * (8 + 2 * s.itemsize)
+        return 7 * 8 * s.landmarks**2 + s.landmarks * s.cells * (8 + 2 * s.itemsize)
 
     def begin(self, making: Making) -> Map | Stream | Coded:
         """Make the map, or what is to be summed first."""
@@ -168,6 +174,11 @@ class Fixed(Recipe):
 
     def width(self, s: Sizes) -> int:
         return int(self.map_.n_measurements)
+
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        inner = getattr(self.map_, "inner", getattr(self.map_, "nearest", self.map_))
+        own = inner.kernel if is_sparse(getattr(inner, "landmarks", None)) else None
+        return d if own is None else own.sparse_width(d, entries)
 
     def inner(self, s: Sizes) -> int:
         return int(self.map_.scratch_bytes(1024) // (1024 * s.itemsize))
@@ -431,14 +442,17 @@ class Spectral(Recipe):
         return min(s.landmarks, self.n_components or s.clusters + 5)
 
     def inner(self, s: Sizes) -> int:
-        return s.landmarks + 2 * s.features + 8 * self.n_neighbors
+        return s.landmarks + 2 * s.cells + 8 * self.n_neighbors
 
     def fixed_bytes(self, s: Sizes) -> int:
         m = s.landmarks
         pairs = min(m * m, s.rows * self.n_neighbors**2)
         dense = 4 * 8 * m * m if m <= 2000 else 8 * m * 4 * (5 * self.width(s) + 40)
-        cells = 8 * s.landmarks * s.features * s.itemsize if self._by_cells(m) else 0
-        return m * s.features * (8 + 2 * s.itemsize) + 6 * 12 * pairs + dense + cells
+        cells = 8 * s.landmarks * s.cells * s.itemsize if self._by_cells(m) else 0
+        return m * s.cells * (8 + 2 * s.itemsize) + 6 * 12 * pairs + dense + cells
+
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        return (kernel or Linear()).sparse_width(d, entries)
 
     def _by_cells(self, m: int) -> bool:
         return self.search == "approximate" or (self.search == "auto" and m > MANY)
@@ -446,11 +460,13 @@ class Spectral(Recipe):
     def begin(self, making: Making) -> Coded:
         m = len(making.landmarks)
         p = min(self.n_neighbors, m)
-        origin = making.origin
-        by_cells = self._by_cells(m) and making.kernel is None
+        origin, kernel = making.origin, making.kernel
+        if kernel is None and is_sparse(making.landmarks):
+            kernel = Linear()  # the same distances, without moving rows to their mean
+        by_cells = self._by_cells(m) and kernel is None
         cells = make_cells(making.landmarks, origin, p) if by_cells else None
         bits = code_bits(making.n_rows)
-        nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, making.kernel, cells)
+        nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, kernel, cells)
         few = self.n_components or making.n_clusters
         most = self.n_components or making.n_clusters + 5
         return Coded(nearest, min(few, m), min(most, m), self.diffusion, making.key.child("spectral"))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source, ZarrSource
 from ..kernels import Kernel
+from ..kernels.rows import SparseRows, as_dense, is_sparse
 from ..maps.base import Map
 from ..maps.landmarks import choose_landmarks
 from ..maps.nearest import MANY, NearestLandmarks, make_cells
@@ -71,10 +72,11 @@ def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel 
     if not problem.recipe.uses_landmarks:
         return sample[:0]
     if not isinstance(problem.landmarks, str):
-        return problem.landmarks
+        return SparseRows.of(problem.landmarks) if is_sparse(sample) else problem.landmarks
     m = min(problem.n_landmarks, len(sample))
     if problem.landmarks == "kmeans":
-        return k_means_landmarks(sample, m, engine, problem.key.child("landmarks"))
+        centres = k_means_landmarks(as_dense(sample), m, engine, problem.key.child("landmarks"))
+        return SparseRows.of(centres) if is_sparse(sample) else centres
     return choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
 
 

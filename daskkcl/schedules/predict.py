@@ -40,7 +40,7 @@ def block_rows(source: Source, reader: Reader, answer_bytes: int, threads: int =
 
 
 def _block_rows(source: Source, tile: int, answer_bytes: int) -> int:
-    row_bytes = max(64, source.n_features * source.dtype.itemsize + answer_bytes)
+    row_bytes = max(64, source.row_bytes + answer_bytes)
     return tile * max(1, _BLOCK_BYTES // (row_bytes * tile))
 
 
