@@ -15,7 +15,7 @@ from ..errors import InvalidInputError, StorageError
 from ..kernels.rows import SparseRows, float_dtype
 from .sources import ArraySource, _Table, check_chunks, describe, index_dtype, read_array, regular_chunks
 
-__all__ = ["CsrSource", "CsrTable", "fullest", "is_csr", "open_csr", "open_sparse"]
+__all__ = ["CsrSource", "CsrTable", "fullest", "in_memory", "is_csr", "open_csr", "open_sparse"]
 
 _WINDOW_ROWS = 32  # the smallest tile: no block has more entries a row than the fullest window
 _POINTERS = 2**20  # looked at together
@@ -189,6 +189,11 @@ def open_sparse(matrix: Any) -> ArraySource:
         return ArraySource(np.empty(matrix.shape, matrix.dtype) if 0 in matrix.shape else _sample_of(matrix))
     csr = matrix.tocsr()
     return ArraySource(SparseRows.of(csr), entries=fullest(csr.indptr))
+
+
+def in_memory(rows: Any) -> ArraySource:
+    """Return the source of a block of rows, dense or sparse."""
+    return ArraySource(rows, entries=fullest(rows.indptr) if isinstance(rows, SparseRows) else 0)
 
 
 def _sample_of(matrix: Any) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
+from ..kernels.rows import public_rows
 from ..plan import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..rules.validity import between_centres, centre_products
@@ -201,7 +202,8 @@ class FuzzyClusterer(KernelClusterer):
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         numbers = found.nearest[:, 1].astype(np.int64) if fitted.prototypes is None else fitted.prototypes
         self.prototypes_ = numbers[found.order]
-        self.prototype_rows_ = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        rows = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        self.prototype_rows_ = public_rows(rows)
         self._warn_of_coinciding(float(found.spread.value) / float(found.weight.value.sum()))
 
     def _warn_of_coinciding(self, spread: float) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.sources import ArraySource, Source
+from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, NotOfferedError
 from ..plan import block_edges
 from ..progress import Progress
@@ -165,7 +166,7 @@ def _begin(estimator: Any, chunk: Chunk, key: Key, chunk_rows: int) -> tuple[Beg
     if not (chunk.weights > 0).any():
         raise InvalidInputError("No row of the first chunk has a weight: begin the stream with rows that count.")
     engine = make_engine(None, Progress(False)).here()
-    problem = replace(make_problem(estimator, ArraySource(chunk.rows), key), weights=chunk.weights)
+    problem = replace(make_problem(estimator, in_memory(chunk.rows), key), weights=chunk.weights)
     settings: Resolved = replace(estimator._settings(problem), order="arrival")
     setup = prepare(problem, engine, estimator._plan(problem, engine, settings), count_clusters)
     warn_if_unclear(setup.evidence)
@@ -204,7 +205,7 @@ def _set_model(estimator: Any, stream: _Stream) -> None:
         "history_": list(end.run.objective),
         "objective_": end.run.objective[-1],
         "prototypes_": end.prototypes.numbers[order],
-        "prototype_rows_": end.prototypes.rows[order],
+        "prototype_rows_": public_rows(end.prototypes.rows[order]),
         "n_rows_seen_": waiting.start + len(waiting.rows),
     }
     for name, value in {**facts, **found}.items():

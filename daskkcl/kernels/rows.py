@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SparseRows", "as_dense", "is_sparse", "join_blocks"]
+__all__ = ["SparseRows", "as_dense", "is_sparse", "join_blocks", "public_rows"]
 
 Array = NDArray[Any]
 
@@ -205,6 +205,11 @@ def is_sparse(rows: Any) -> bool:
 def as_dense(rows: Any) -> Array:
     """Return rows as an array, for what knows no other."""
     return rows.toarray() if isinstance(rows, SparseRows) else rows
+
+
+def public_rows(rows: Any) -> Any:
+    """Return rows as users know them: a numpy array, or a scipy one if they are sparse."""
+    return rows.csr() if isinstance(rows, SparseRows) else rows
 
 
 def join_blocks(blocks: list[Any]) -> Any:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source, ZarrSource
-from ..kernels import Kernel
-from ..kernels.rows import SparseRows, as_dense, is_sparse
+from ..kernels import Kernel, Linear
+from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Map
 from ..maps.landmarks import choose_landmarks
 from ..maps.nearest import MANY, NearestLandmarks, make_cells
@@ -75,8 +75,7 @@ def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel 
         return SparseRows.of(problem.landmarks) if is_sparse(sample) else problem.landmarks
     m = min(problem.n_landmarks, len(sample))
     if problem.landmarks == "kmeans":
-        centres = k_means_landmarks(as_dense(sample), m, engine, problem.key.child("landmarks"))
-        return SparseRows.of(centres) if is_sparse(sample) else centres
+        return k_means_landmarks(sample, m, engine, problem.key.child("landmarks"))
     return choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
 
 
@@ -95,13 +94,14 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key
     cut at fixed places, so the centres do not depend on the threads.
     """
     here = Engine(None, engine.threads, engine.progress)
-    origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
+    sparse = is_sparse(sample)  # then rows stay where they are, and centres, means of a few of them, are sparse too
+    origin = np.zeros(1) if sparse else sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
     here.progress.begin("landmarks", (_LLOYD_STEPS + 1) * len(sample))
     seeds = np.arange(-(-n_landmarks // _SEED_ROUNDS))
     nearest = np.full(len(sample), np.inf)
     new = seeds
     for number in range(1, _SEED_ROUNDS):
-        _, distances = _nearest(here, sample, origin, sample[new] - origin)
+        _, distances = _nearest(here, sample, origin, sample[new] if sparse else sample[new] - origin)
         nearest = np.minimum(nearest, distances)
         nearest[seeds] = 0
         wanted = -(-n_landmarks * (number + 1) // _SEED_ROUNDS) - len(seeds)
@@ -112,26 +112,33 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key
         if len(new) == 0:
             break
         seeds = np.concatenate([seeds, new])
-    centres = sample[seeds[:n_landmarks]] - origin
+    chosen = sample[seeds[:n_landmarks]]
+    centres = chosen if sparse else chosen - origin
     for _ in range(_LLOYD_STEPS):
         labels, _ = _nearest(here, sample, origin, centres)
+        if sparse:
+            centres = sparse_means(sample, labels, centres)
+            continue
         graph = Graph()
         shared = graph.value((sample, origin, labels, centres))
         keys = [graph.call(mean_columns, shared, a) for a in range(0, sample.shape[1], _SLICE_COLUMNS)]
         centres = np.concatenate(here.run(graph, keys), axis=1)
     here.progress.end()
-    return centres + origin
+    return centres if sparse else centres + origin
 
 
 def _nearest(here: Engine, sample: Floats, origin: Floats, centres: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Return the nearest centre of every row of the sample and its squared distance."""
-    cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY else None
-    search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), None, cells)
+    sparse = is_sparse(sample)
+    cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY and not sparse else None
+    kernel = Linear() if sparse else None
+    search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), kernel, cells)
     search.settle()
     graph = Graph()
     shared = graph.value((sample, origin, centres.astype(np.float32), search))
-    keys = [graph.call(nearest_slice, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
-    parts = here.run(graph, keys, "nearest_slice", _SLICE_ROWS)
+    look = nearest_sparse if sparse else nearest_slice
+    keys = [graph.call(look, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
+    parts = here.run(graph, keys, look.__name__, _SLICE_ROWS)
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -143,6 +150,28 @@ def nearest_slice(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
     own = search.encode(rows)[:, 0].astype(np.intp)
     rows -= centres[own]
     return own, np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+
+
+@task
+def nearest_sparse(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return the nearest centres of some sparse rows of the sample, and their squared distances."""
+    sample, _, centres, search = shared
+    rows = sample[first : first + _SLICE_ROWS]
+    own = search.encode(rows)[:, 0].astype(np.intp)
+    difference = rows.astype(np.float64).csr() - centres[own].astype(np.float64).csr()
+    return own, SparseRows.of(difference).squared_norms()
+
+
+def sparse_means(sample: SparseRows, labels: NDArray[np.intp], centres: SparseRows) -> SparseRows:
+    """Return the means of clusters of sparse rows; a cluster without rows stays."""
+    from scipy.sparse import csr_array
+
+    counts = np.bincount(labels, minlength=len(centres))
+    share = 1 / counts[labels]
+    members = csr_array((share, (labels, np.arange(len(labels)))), shape=(len(centres), len(labels)))
+    means = SparseRows.of(members @ sample.astype(np.float64).csr()).astype(sample.dtype)
+    both = join_blocks([means, centres.astype(sample.dtype)])
+    return both[np.arange(len(centres)) + len(centres) * (counts == 0)]
 
 
 @task

@@ -147,7 +147,9 @@ class Problem:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
         sample = self.sample_rows * (self.row_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
-        return self.recipe.fixed_bytes(self.sizes) + sample + weights + self.centres_bytes
+        # means of sparse rows have more entries than rows have, together no more than the sample
+        means = 3 * self.sample_rows * self.row_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
+        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
 
     @property
     def preparing_bytes(self) -> int:
@@ -169,9 +171,11 @@ class Problem:
 
     @property
     def _k_means_bytes(self) -> int:
-        s, d = self.sample_rows, self.source.n_features
-        made_dense = s * d * self.source.dtype.itemsize + 8 * self.n_landmarks * d if self.source.sparse else 0
-        return k_means_bytes(s, self.n_landmarks, d) + made_dense
+        s, m, d = self.sample_rows, self.n_landmarks, self.source.n_features
+        if not self.source.sparse:
+            return k_means_bytes(s, m, d)
+        # centres have no more entries than the sample, unless those are many, and then no more than d; some copies
+        return k_means_bytes(s, m, 0) + 8 * min(2 * s * self.row_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
 
     @property
     def rows_bytes(self) -> int:
