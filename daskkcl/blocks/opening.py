@@ -41,7 +41,8 @@ def open_source(
     elif module == "xarray":
         source = _from_xarray(data)
     elif module == "dask":
-        source = DaskSource(_from_dask(data))
+        array = _from_dask(data)
+        source = DaskSource(array, entries=int(type(array._meta) is not np.ndarray))  # to be counted
     elif module == "scipy":
         source = open_sparse(data)
     else:
@@ -133,7 +134,7 @@ def _from_xarray(data: Any) -> DaskSource | ArraySource:
         raise InvalidInputError("Pass one variable of the Dataset: a DataArray of rows and features.")
     if data.chunks is None and not data.variable._in_memory:  # opened without dask: looking at it would read it all
         data = data.chunk(data.encoding.get("preferred_chunks") or "auto")
-    return DaskSource(_from_dask(data.data)) if data.chunks is not None else ArraySource(np.asarray(data.data))
+    return DaskSource(_dense_blocks(_from_dask(data.data))) if data.chunks is not None else ArraySource(np.asarray(data.data))
 
 
 def _from_dask(data: Any) -> Any:
@@ -150,6 +151,12 @@ def _from_dask(data: Any) -> Any:
             "example with .map_blocks(scipy.sparse.csr_array) if they are sparse."
         )
     return data
+
+
+def _dense_blocks(array: Any) -> Any:
+    if type(array._meta) is not np.ndarray:
+        raise WrongTypeError("The blocks of the DataArray are sparse; pass its dask array: X.data.")
+    return array
 
 
 def _check_table(source: ZarrSource | CsrSource | DaskSource | ArraySource) -> None:

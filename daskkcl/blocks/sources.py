@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DaskkclWarning, MissingChunkError, StorageError
-from ..kernels.rows import SparseRows
+from ..kernels.rows import SparseRows, float_dtype
 
 __all__ = ["ArraySource", "DaskSource", "Source", "ZarrSource", "check_chunks", "local_path", "read_array", "read_rows"]
 
@@ -55,6 +55,10 @@ class Source(Protocol):
         """Memory of a row in a block."""
 
     @property
+    def mean_bytes(self) -> int:
+        """Memory of a row in a random sample: about the mean, with something to spare."""
+
+    @property
     def lazy(self) -> bool:
         """Whether answers about the rows should be lazy too."""
 
@@ -82,6 +86,7 @@ class _Table:
 
     array: Any
     entries: int = 0  # of a sparse row; 0: rows are dense
+    stored: int = 0  # entries of all sparse rows
 
     @property
     def sparse(self) -> bool:
@@ -95,7 +100,16 @@ class _Table:
     def row_bytes(self) -> int:
         if not self.sparse:
             return self.n_features * self.dtype.itemsize
-        return self.entries * (self.dtype.itemsize + index_dtype(self.n_features).itemsize) + 8
+        return self._sparse_bytes(self.entries)
+
+    @property
+    def mean_bytes(self) -> int:
+        if not self.sparse:
+            return self.row_bytes
+        return self._sparse_bytes(-(-5 * self.stored // (4 * max(1, self.n_rows))))
+
+    def _sparse_bytes(self, entries: int) -> int:
+        return entries * (self.dtype.itemsize + index_dtype(self.n_features).itemsize) + 8
 
     @property
     def n_rows(self) -> int:
@@ -107,7 +121,7 @@ class _Table:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.array.dtype)
+        return float_dtype(self.array.dtype) if self.sparse else np.dtype(self.array.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +186,7 @@ class DaskSource(_Table):
     array: Any
     lazy: bool = True
     entries: int = 0
+    stored: int = 0
 
     @property
     def unit_rows(self) -> int:
@@ -205,6 +220,7 @@ class ArraySource(_Table):
     unit_rows: int = 1
     unit_bytes: int = 0
     entries: int = 0
+    stored: int = 0
 
     @property
     def row_chunks(self) -> tuple[int, ...]:

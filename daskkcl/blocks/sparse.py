@@ -81,6 +81,7 @@ class CsrSource(_Table):
 
     array: CsrTable
     entries: int = 1
+    stored: int = 0
     lazy: bool = True
 
     @property
@@ -151,7 +152,7 @@ def open_csr(group: Any, guard: Callable[[Any], Any] = lambda array: array) -> C
         if found:
             raise InvalidInputError(f"The parts of {where} disagree: {problem}.")
     table = CsrTable(data, indices, indptr, (n, d), where)
-    return CsrSource(table, _entries(table) if data.dtype.kind in "biuf" else 1)
+    return CsrSource(table, _entries(table) if data.dtype.kind in "biuf" else 1, data.shape[0])
 
 
 def _entries(table: CsrTable) -> int:
@@ -188,12 +189,14 @@ def open_sparse(matrix: Any) -> ArraySource:
     if matrix.dtype.kind not in "biuf" or len(matrix.shape) != 2:
         return ArraySource(np.empty(matrix.shape, matrix.dtype) if 0 in matrix.shape else _sample_of(matrix))
     csr = matrix.tocsr()
-    return ArraySource(SparseRows.of(csr), entries=fullest(csr.indptr))
+    return ArraySource(SparseRows.of(csr), entries=fullest(csr.indptr), stored=csr.nnz)
 
 
 def in_memory(rows: Any) -> ArraySource:
     """Return the source of a block of rows, dense or sparse."""
-    return ArraySource(rows, entries=fullest(rows.indptr) if isinstance(rows, SparseRows) else 0)
+    if not isinstance(rows, SparseRows):
+        return ArraySource(rows)
+    return ArraySource(rows, entries=fullest(rows.indptr), stored=rows.size)
 
 
 def _sample_of(matrix: Any) -> NDArray[Any]:

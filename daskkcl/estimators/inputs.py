@@ -11,8 +11,11 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from ..blocks.opening import open_source
-from ..blocks.sources import ArraySource, Source
+from ..blocks.sources import ArraySource, DaskSource, Source
 from ..errors import InvalidInputError, WrongTypeError
+from ..progress import Progress
+from ..schedules.data import count_entries
+from ..schedules.engine import make_engine
 
 __all__ = ["as_numbers", "is_url", "open_rows"]
 
@@ -21,7 +24,9 @@ def open_rows(
     estimator: Any, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool
 ) -> Source:
     """Open data; remember their columns (reset), or refuse those that have others than before."""
-    source = open_source(_plain(X), component, storage_options)
+    source: Source = open_source(_plain(X), component, storage_options)
+    if isinstance(source, DaskSource) and source.sparse:
+        source = count_entries(make_engine(None, Progress(False)), source)
     if isinstance(source, ArraySource):
         try:
             validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SparseRows", "as_dense", "is_sparse", "join_blocks", "public_rows"]
+__all__ = ["SparseRows", "as_dense", "float_dtype", "is_sparse", "join_blocks", "public_rows"]
 
 Array = NDArray[Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, write_run
-from ..blocks.sources import ArraySource, Source, ZarrSource, read_rows
-from ..blocks.sparse import CsrSource
+from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
+from ..blocks.sparse import CsrSource, fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..plan import Layout, block_edges
@@ -25,6 +26,7 @@ from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, 
 __all__ = [
     "Dataset",
     "RowReader",
+    "count_entries",
     "explain_bad_row",
     "gather",
     "load_rows",
@@ -297,7 +299,7 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     edges = block_edges(source.n_rows, layout.block_rows)
     if source.sparse:
         blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
-        return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries)
+        return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries, stored=source.stored)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
@@ -333,6 +335,21 @@ def shuffle(
     run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
+
+
+def count_entries(engine: Engine, source: DaskSource) -> DaskSource:
+    """Return a source of sparse blocks that knows their entries: they are looked at once, chunk by chunk."""
+    edges = [0, *np.cumsum(source.array.chunks[0]).tolist()]
+    count_of = run_blocks(
+        engine.with_threads(1), source, edges, lambda graph: lambda start, rows: graph.call(row_counts, rows)
+    )
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(count_of), dtype=np.int64)])
+    return replace(source, entries=fullest(indptr), stored=int(indptr[-1]))
+
+
+def row_counts(rows: SparseRows) -> NDArray[np.int32]:
+    """Return the entries of every row."""
+    return np.diff(rows.indptr).astype(np.int32)
 
 
 def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRowError) -> InvalidInputError:

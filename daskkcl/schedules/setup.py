@@ -145,10 +145,10 @@ class Problem:
     @property
     def map_bytes(self) -> int:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
-        sample = self.sample_rows * (self.row_bytes + 8)
+        sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
         # means of sparse rows have more entries than rows have, together no more than the sample
-        means = 3 * self.sample_rows * self.row_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
+        means = 3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
         return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
 
     @property
@@ -157,7 +157,7 @@ class Problem:
         s, m, d, c = self.sample_rows, self.n_landmarks, self.cells, self.c
         width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
         steps = {
-            "gathered in pieces": s * (self.row_bytes + 16),
+            "gathered in pieces": s * (self.source.mean_bytes + 16),
             "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
             "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
         }
@@ -175,7 +175,7 @@ class Problem:
         if not self.source.sparse:
             return k_means_bytes(s, m, d)
         # centres have no more entries than the sample, unless those are many, and then no more than d; some copies
-        return k_means_bytes(s, m, 0) + 8 * min(2 * s * self.row_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
+        return k_means_bytes(s, m, 0) + 8 * min(s * self.source.mean_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
 
     @property
     def rows_bytes(self) -> int:
