@@ -309,11 +309,18 @@ def write_obs(
     --------
     >>> import numpy as np, zarr, daskkcl
     >>> table = zarr.create_group({})
-    >>> obs = table.create_group("obs", attributes={
-    ...     "encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index", "column-order": []})
+    >>> obs = table.create_group(
+    ...     "obs",
+    ...     attributes={
+    ...         "encoding-type": "dataframe",
+    ...         "encoding-version": "0.2.0",
+    ...         "_index": "_index",
+    ...         "column-order": [],
+    ...     },
+    ... )
     >>> _ = obs.create_array("_index", data=np.arange(4))
     >>> daskkcl.write_obs(table, np.array([0, 1, 1, -1]))
-    >>> obs["cluster/codes"][:], obs.attrs["column-order"]
+    >>> table["obs/cluster/codes"][:], table["obs"].attrs["column-order"]
     (array([ 0,  1,  1, -1], dtype=int8), ['cluster'])
     """
     from .estimators.obs import write_labels

@@ -134,7 +134,11 @@ def _from_xarray(data: Any) -> DaskSource | ArraySource:
         raise InvalidInputError("Pass one variable of the Dataset: a DataArray of rows and features.")
     if data.chunks is None and not data.variable._in_memory:  # opened without dask: looking at it would read it all
         data = data.chunk(data.encoding.get("preferred_chunks") or "auto")
-    return DaskSource(_dense_blocks(_from_dask(data.data))) if data.chunks is not None else ArraySource(np.asarray(data.data))
+    return (
+        DaskSource(_dense_blocks(_from_dask(data.data)))
+        if data.chunks is not None
+        else ArraySource(np.asarray(data.data))
+    )
 
 
 def _from_dask(data: Any) -> Any:

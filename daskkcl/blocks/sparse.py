@@ -54,7 +54,9 @@ class CsrTable:
         first, last = int(indptr[0]), int(indptr[-1])
         columns = read_array(self.indices, first, last, index_dtype(self.shape[1]))
         if len(columns) and not (columns.min() >= 0 and columns.max() < self.shape[1]):
-            row = start + int(np.searchsorted(indptr, first + int(np.argmax(columns.view(f"u{columns.itemsize}"))), "right"))
+            row = start + int(
+                np.searchsorted(indptr, first + int(np.argmax(columns.view(f"u{columns.itemsize}"))), "right")
+            )
             raise StorageError(
                 f"'indices' of {self.name} have a column outside 0 to {self.shape[1] - 1:,}, in row {row - 1:,}: the parts "
                 "disagree. Write the matrix again."
@@ -143,7 +145,9 @@ def open_csr(group: Any, guard: Callable[[Any], Any] = lambda array: array) -> C
         raise InvalidInputError(f"{where} is a csr_matrix with shape={shape!r}; expected two whole numbers.")
     n, d = shape  # type: ignore[misc]
     problems = {
-        "'data', 'indices' and 'indptr' must have one dimension": any(part.ndim != 1 for part in (data, indices, indptr)),
+        "'data', 'indices' and 'indptr' must have one dimension": any(
+            part.ndim != 1 for part in (data, indices, indptr)
+        ),
         "'indices' and 'indptr' must be integers": any(part.dtype.kind not in "iu" for part in (indices, indptr)),
         f"'data' has {data.shape[0]:,} values and 'indices' {indices.shape[0]:,}": data.shape != indices.shape,
         f"'indptr' has {indptr.shape[0]:,} numbers, and {n:,} rows need {n + 1:,}": indptr.shape[0] != n + 1,

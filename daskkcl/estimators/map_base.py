@@ -191,6 +191,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
+        tags.input_tags.sparse = True
         return tags
 
 

@@ -168,7 +168,11 @@ def digest(state: dict[str, Any]) -> str:
     for name in sorted(state):
         if is_sparse(state[name]):
             rows = state[name]
-            parts = {"data": rows.data, "indices": rows.indices.astype(np.int64), "indptr": rows.indptr.astype(np.int64)}
+            parts = {
+                "data": rows.data,
+                "indices": rows.indices.astype(np.int64),
+                "indptr": rows.indptr.astype(np.int64),
+            }
             total.update(f"{name} {rows.shape} {digest(parts)}".encode())
             continue
         array = np.ascontiguousarray(state[name])

@@ -324,7 +324,9 @@ def shuffle(
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
-    shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse)
+    shuffled = Shuffled(
+        key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse
+    )
     runs = count()
 
     def write(graph: Graph) -> Consume:

@@ -124,9 +124,7 @@ class Problem:
         inner = self.recipe.inner(self.sizes)
         scratch = rows * inner * itemsize
         if self.kernel is not None:
-            scratch += self.kernel.scratch_bytes(
-                rows, self.cells, max(inner, self.n_measurements), itemsize
-            )
+            scratch += self.kernel.scratch_bytes(rows, self.cells, max(inner, self.n_measurements), itemsize)
         if self.source.sparse:  # a tile made dense, a product before it is in its place
             scratch += min(rows, TILE_ROWS) * (2 * itemsize + 8) * max(inner, self.n_measurements)
             scratch += rows * self.cells * (itemsize + 8)
@@ -148,7 +146,9 @@ class Problem:
         sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
         # means of sparse rows have more entries than rows have, together no more than the sample
-        means = 3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
+        means = (
+            3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
+        )
         return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
 
     @property
