@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import dask.array as da
+import data_sets
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +13,6 @@ import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import normalized_mutual_info_score
 
-import data_sets
 import daskkcl
 from daskkcl import kernels
 from daskkcl.blocks.shuffle import Shuffled, write_run
@@ -20,7 +20,6 @@ from daskkcl.blocks.sparse import open_csr
 from daskkcl.errors import InvalidInputError, MemoryLimitError, MissingChunkError, OutputError, StorageError
 from daskkcl.kernels.rows import SparseRows
 from daskkcl.random import Key
-
 
 N, D = 700, 60
 ALGORITHMS = sorted(daskkcl.algorithms())
@@ -405,7 +404,7 @@ def test_parts_that_disagree():
     pointers = group["indptr"][:]
     pointers[40] = pointers[42]
     group["indptr"][:] = pointers
-    with pytest.raises(StorageError, match="'indptr' of .* goes back"):
+    with pytest.raises(StorageError, match=r"'indptr' of .* goes back"):
         fit(group)
     for column in (D, -1):
         group = as_group(X)
@@ -418,7 +417,7 @@ def test_parts_that_disagree():
 
 def test_columns_first_is_refused_with_a_remedy():
     X, _ = make_rows(100)
-    with pytest.raises(InvalidInputError, match="stored by columns.*tocsr"):
+    with pytest.raises(InvalidInputError, match=r"stored by columns.*tocsr"):
         fit(as_group(X, **{"encoding-type": "csc_matrix"}))
 
 

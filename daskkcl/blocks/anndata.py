@@ -42,12 +42,12 @@ def obs_of(place: Any, storage_options: dict[str, Any] | None = None) -> tuple[A
             ) from error
     if not isinstance(group, zarr.Group):
         raise InvalidInputError(f"{place!r} is neither the path or URL of an AnnData in Zarr, nor its zarr.Group.")
-    obs = group.get("obs")
+    obs: Any = group.get("obs")
     attributes = dict(obs.attrs) if isinstance(obs, zarr.Group) else {}
     index = attributes.get("_index")
     if attributes.get("encoding-type") != "dataframe" or not isinstance(index, str) or index not in obs:
         raise InvalidInputError(f"{group.store_path} has no 'obs' with an index: it is not an AnnData in Zarr.")
-    column = obs[index]
+    column: Any = obs[index]
     return group, obs, int((column if isinstance(column, zarr.Array) else column["codes"]).shape[0])
 
 

@@ -1,8 +1,9 @@
 """An external shuffle: rows in a keyed random order, read and written in bounded memory.
 
 Every block of rows becomes a *run*: a scratch file with its rows sorted by their place in the random order, and a
-table of where each bucket of places begins. (Of sparse rows: where each row begins, all values, all columns.) A bucket is then gathered from its piece of every run. The order is a
-function of seed and row number (`daskkcl.random`), so the buckets are the same whatever the blocks were.
+table of where each bucket of places begins. (Sparse rows are kept as where each begins, all values, all columns.) A
+bucket is then gathered from its piece of every run. The order is a function of seed and row number (`daskkcl.random`),
+so the buckets are the same whatever the blocks were.
 """
 
 from __future__ import annotations

@@ -51,6 +51,10 @@ class Source(Protocol):
         """Stored values of a row: of sparse rows, the mean of the fullest few in a line."""
 
     @property
+    def stored(self) -> int:
+        """Entries of all rows, if they are sparse."""
+
+    @property
     def row_bytes(self) -> int:
         """Memory of a row in a block."""
 

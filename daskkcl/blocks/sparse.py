@@ -52,15 +52,15 @@ class CsrTable:
         """Read some rows: the slices of the three arrays that hold them, and no more."""
         indptr = self.pointers(start, stop)
         first, last = int(indptr[0]), int(indptr[-1])
-        columns = read_array(self.indices, first, last, index_dtype(self.shape[1]))
+        columns = read_array(self.indices, first, last)
         if len(columns) and not (columns.min() >= 0 and columns.max() < self.shape[1]):
-            row = start + int(
-                np.searchsorted(indptr, first + int(np.argmax(columns.view(f"u{columns.itemsize}"))), "right")
-            )
+            entry = first + int(np.argmax((columns < 0) | (columns >= self.shape[1])))
+            row = start + int(np.searchsorted(indptr, entry, "right")) - 1
             raise StorageError(
-                f"'indices' of {self.name} have a column outside 0 to {self.shape[1] - 1:,}, in row {row - 1:,}: the parts "
+                f"'indices' of {self.name} have a column outside 0 to {self.shape[1] - 1:,}, in row {row:,}: the parts "
                 "disagree. Write the matrix again."
             )
+        columns = columns.astype(index_dtype(self.shape[1]), copy=False)
         index = np.int32 if last - first <= np.iinfo(np.int32).max else np.int64
         values = read_array(self.data, first, last, self.dtype)
         return SparseRows(values, columns, (indptr - first).astype(index), self.shape[1]).canonical()
@@ -132,8 +132,8 @@ def open_csr(group: Any, guard: Callable[[Any], Any] = lambda array: array) -> C
     attributes, where = dict(group.attrs), describe(group)
     if attributes["encoding-type"] == "csc_matrix":
         raise InvalidInputError(
-            f"{where} is stored by columns (csc_matrix), and rows cannot be read from it. Store it by rows, for example "
-            "with adata.X = adata.X.tocsr() before adata.write_zarr, or pass the matrix in memory."
+            f"{where} is stored by columns (csc_matrix), and rows cannot be read from it. Store it by rows, for "
+            "example with adata.X = adata.X.tocsr() before adata.write_zarr, or pass the matrix in memory."
         )
     absent = [name for name in _PARTS if name not in group]
     if absent:
@@ -143,7 +143,7 @@ def open_csr(group: Any, guard: Callable[[Any], Any] = lambda array: array) -> C
     whole = isinstance(shape, (list, tuple)) and len(shape) == 2 and all(isinstance(n, int) and n >= 0 for n in shape)
     if not whole:
         raise InvalidInputError(f"{where} is a csr_matrix with shape={shape!r}; expected two whole numbers.")
-    n, d = shape  # type: ignore[misc]
+    n, d = (int(length) for length in shape)  # type: ignore[union-attr]
     problems = {
         "'data', 'indices' and 'indptr' must have one dimension": any(
             part.ndim != 1 for part in (data, indices, indptr)

@@ -23,8 +23,10 @@ def check_rows(X: ArrayLike, what: str) -> Array:
     if is_sparse(X):
         return X  # type: ignore[return-value]
     if type(X).__module__.startswith("scipy.sparse"):
-        X = SparseRows.of(X) if X.dtype.kind in "biuf" else X  # type: ignore[union-attr, assignment]
-        return X if is_sparse(X) else check_rows(np.empty((0, 0), X.dtype), what)  # type: ignore[return-value, union-attr]
+        matrix: Any = X
+        if matrix.dtype.kind in "biuf" and matrix.ndim == 2:
+            return SparseRows.of(matrix)  # type: ignore[return-value]
+        X = np.empty((0,) * matrix.ndim, matrix.dtype)  # to be refused below
     rows = np.asarray(X)
     if rows.dtype.kind not in "biuf":
         raise InvalidInputError(f"{what} must be real numbers, but has dtype {rows.dtype}")

@@ -13,7 +13,6 @@ import numpy as np
 from daskkcl.errors import InvalidInputError
 from daskkcl.kernels.base import Kernel, KernelColumns
 from daskkcl.kernels.checks import MOST_COLUMNS, Array, check_positive, check_whole, set_field, short
-from daskkcl.kernels.rows import SparseRows
 
 MOST_PARTS = 1024
 
@@ -89,7 +88,7 @@ class Columns(Kernel):
     def sparse_width(self, d: int, entries: int) -> int:
         return self.kernel.sparse_width(self.stop - self.start, entries)
 
-    def _sparse_columns(self, landmarks: SparseRows, dtype: np.dtype[Any]) -> KernelColumns:
+    def _sparse_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
         return _SlicedColumns(self, landmarks, dtype)
 
     def _tile_scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
@@ -155,7 +154,7 @@ class _Combination(Kernel):
     def _columns(self, landmarks: Array, dtype: np.dtype[Any]) -> KernelColumns:
         return _CombinedColumns(self, landmarks, dtype)
 
-    def _sparse_columns(self, landmarks: SparseRows, dtype: np.dtype[Any]) -> KernelColumns:
+    def _sparse_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
         return _CombinedColumns(self, landmarks, dtype)
 
     def _kappa(self, rows: Array, kappa: Array) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -49,7 +51,7 @@ def check_degenerate(K_hat: ArrayLike, kernel: Kernel, X_sample: ArrayLike) -> N
     daskkcl.errors.DegenerateKernelError: Rbf(gamma=1.0) is zero between rows that differ: ...
     """
     K = np.asarray(K_hat)
-    sample = check_rows(X_sample, "the sample")
+    sample: Any = check_rows(X_sample, "the sample")
     if not all_finite(sample):
         good = np.isfinite(sample.row_sums(sample.data)) if is_sparse(sample) else np.isfinite(sample).all(axis=1)
         sample = sample[good]
@@ -59,7 +61,7 @@ def check_degenerate(K_hat: ArrayLike, kernel: Kernel, X_sample: ArrayLike) -> N
         )
     if K.shape[0] < 2 or not (_constant(K) or (kernel.has_gamma and _apart(K, or_same=True))):
         return
-    few = widths.evenly_spaced(sample, _SAMPLE_ROWS)
+    few: Any = widths.evenly_spaced(sample, _SAMPLE_ROWS)
     distinct = few.distinct() if is_sparse(few) else np.unique(few, axis=0)
     if distinct.shape[0] < 2:
         return

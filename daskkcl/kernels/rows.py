@@ -137,7 +137,8 @@ class SparseRows:
 
     def row_sums(self, values: Array) -> NDArray[np.float64]:
         """Return the sums over rows of a value for every entry, one row after another, in float64."""
-        return np.bincount(self.row_numbers(), weights=values, minlength=len(self))
+        sums = np.bincount(self.row_numbers(), weights=values, minlength=len(self))
+        return sums.astype(np.float64, copy=False)
 
     def squared_norms(self) -> NDArray[np.float64]:
         """Return the squared length of every row."""

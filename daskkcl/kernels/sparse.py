@@ -52,7 +52,7 @@ class Right:
 class SparseColumns(KernelColumns):
     """A kernel of the dot product (or of the distance) prepared against sparse landmarks; rows of any kind."""
 
-    def __init__(self, kernel: Kernel, landmarks: SparseRows, dtype: np.dtype[Any]) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Any, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             left, self.norms = kernel._sparse_landmarks(landmarks.astype(np.float64))
@@ -71,7 +71,7 @@ class SparseColumns(KernelColumns):
 class DenseColumns(KernelColumns):
     """A kernel prepared against dense landmarks that is given sparse rows: a tile of them is made dense."""
 
-    def __init__(self, kernel: Kernel, landmarks: SparseRows, dtype: np.dtype[Any]) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Any, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
         self.part = kernel._columns(landmarks.toarray(), dtype)
 

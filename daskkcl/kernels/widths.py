@@ -170,7 +170,8 @@ def _pairs(rows: Array, distances: PairDistances) -> Array:
     if isinstance(X, SparseRows):
         if len(X.distinct()) < 2:
             return np.zeros(len(X) * (len(X) - 1) // 2)
-        return distances(X.astype(np.float64))[np.triu_indices(len(X), k=1)]
+        D: Array = distances(X.astype(np.float64))  # type: ignore[arg-type]
+        return D[np.triu_indices(len(X), k=1)]
     X = np.ascontiguousarray(X, dtype=np.float64)
     if not np.ptp(X, axis=0).any():
         return np.zeros(X.shape[0] * (X.shape[0] - 1) // 2)

@@ -145,11 +145,11 @@ class _Parts:
             return self.array(name, (n_rows, self.n_features))
         parts = [self.arrays.get(f"{name}_{part}", np.empty(0)) for part in ("data", "indices", "indptr")]
         data, indices, indptr = parts
-        fits = data.dtype.kind == "f" and all(part.dtype.kind in "iu" and part.ndim == 1 for part in parts[1:])
+        fits: Any = data.dtype.kind == "f" and all(part.dtype.kind in "iu" and part.ndim == 1 for part in parts[1:])
         fits = fits and len(indptr) > 1 and len(indices) == len(data) and n_rows in (None, len(indptr) - 1)
         fits = fits and indptr[0] == 0 and indptr[-1] == len(data) and (np.diff(indptr) >= 0).all()
         fits = fits and (len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < self.n_features))
-        _need(fits, f"its {name} do not fit")
+        _need(bool(fits), f"its {name} do not fit")
         return SparseRows(data, indices, indptr, self.n_features).canonical()
 
     def integers(self, name: str, shape: tuple[int | None, ...], below: int) -> NDArray[Any]:

@@ -124,8 +124,8 @@ def load_exact(setup: Setup, more: Floats | None = None) -> ExactRows:
     numbers = np.arange(len(rows)) if bad is None else np.flatnonzero(~bad)
     objects = rows[numbers].astype(np.float64)
     if more is not None:
-        more = SparseRows.of(more) if is_sparse(objects) else more
-        objects = join_blocks([objects, more.astype(np.float64)])
+        further: Any = SparseRows.of(more) if is_sparse(objects) else more
+        objects = join_blocks([objects, further.astype(np.float64)])
     kernel: Kernel = setup.map_.kernel
     with single_threaded():
         K = kernel(objects, objects)

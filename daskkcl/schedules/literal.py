@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Kernel
-from ..maps.base import Centres
 from ..kernels.rows import SparseRows, is_sparse, join_blocks
+from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
 from ..maps.stored import restore_rows, store_rows
 from ..random import Key
@@ -37,7 +37,7 @@ Floats = NDArray[Any]
 class Objects:
     """Weighted rows and their numbers in the data."""
 
-    rows: Floats
+    rows: Any  # dense or sparse
     numbers: NDArray[np.int64]
     weights: Floats
 

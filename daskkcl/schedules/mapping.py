@@ -68,7 +68,7 @@ def make_map(
 # --- landmarks ---------------------------------------------------------------------------------------------------
 
 
-def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel | None) -> Floats:
+def _landmarks(problem: Problem, engine: Engine, sample: Any, kernel: Kernel | None) -> Any:
     if not problem.recipe.uses_landmarks:
         return sample[:0]
     if not isinstance(problem.landmarks, str):
@@ -86,7 +86,7 @@ def k_means_bytes(rows: int, n_landmarks: int, n_features: int) -> int:
     return centres + slices + 4 * 8 * rows * _SLICE_COLUMNS + 60 * rows
 
 
-def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key) -> Floats:
+def k_means_landmarks(sample: Any, n_landmarks: int, engine: Engine, key: Key) -> Any:
     """Return centres of a short k-means of the sample, seeded far from one another, on the threads of this process.
 
     Seeds come in rounds: each draws a share of them with probability proportional to the squared distance from those
@@ -162,7 +162,7 @@ def nearest_sparse(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
     return own, SparseRows.of(difference).squared_norms()
 
 
-def sparse_means(sample: SparseRows, labels: NDArray[np.intp], centres: SparseRows) -> SparseRows:
+def sparse_means(sample: Any, labels: NDArray[np.intp], centres: Any) -> Any:
     """Return the means of clusters of sparse rows; a cluster without rows stays."""
     from scipy.sparse import csr_array
 
