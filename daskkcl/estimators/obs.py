@@ -10,6 +10,7 @@ from ..blocks.anndata import obs_of, write_column
 from ..errors import InvalidInputError, WrongTypeError
 from ..progress import Progress
 from ..schedules.engine import make_engine
+from ..schedules.predict import label_range
 
 __all__ = ["write_labels"]
 
@@ -34,10 +35,8 @@ def write_labels(path: Any, labels: Any, key: str, overwrite: bool, storage_opti
     if len(values) != n_rows:
         raise InvalidInputError(f"There are {len(values):,} labels, and obs has {n_rows:,} rows.")
     if n_clusters is None:
-        lowest, highest = values.min(), values.max()
-        if isinstance(values, da.Array):
-            lowest, highest = engine.compute([lowest, highest])
+        lowest, highest = label_range(values, engine)
         if lowest < -1:
-            raise InvalidInputError(f"There is a label {int(lowest)}; labels are -1 (no cluster), 0, 1 and so on.")
-        n_clusters = int(highest) + 1
+            raise InvalidInputError(f"There is a label {lowest}; labels are -1 (no cluster), 0, 1 and so on.")
+        n_clusters = highest + 1
     write_column(group, obs, key, values, max(1, n_clusters), overwrite, engine.compute)

@@ -34,6 +34,7 @@ Floats = NDArray[Any]
 _WIDTH_ROWS = 2000
 _LLOYD_STEPS = 5  # of the landmarks' k-means: they need to be spread well, not to be the best there are
 _SEED_ROUNDS = 8
+_ROUNDING = 1e-6  # squared distances of sparse rows, as a share of squared lengths, that blocks cannot tell from zero
 _SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
 
 
@@ -127,16 +128,17 @@ def k_means_landmarks(sample: Any, n_landmarks: int, engine: Engine, key: Key) -
     return centres if sparse else centres + origin
 
 
-def _nearest(here: Engine, sample: Floats, origin: Floats, centres: Floats) -> tuple[NDArray[np.intp], Floats]:
+def _nearest(here: Engine, sample: Any, origin: Floats, centres: Any) -> tuple[NDArray[np.intp], Floats]:
     """Return the nearest centre of every row of the sample and its squared distance."""
-    sparse = is_sparse(sample)
-    cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY and not sparse else None
-    kernel = Linear() if sparse else None
-    search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), kernel, cells)
-    search.settle()
     graph = Graph()
-    shared = graph.value((sample, origin, centres.astype(np.float32), search))
-    look = nearest_sparse if sparse else nearest_slice
+    if is_sparse(sample):
+        look, columns = nearest_sparse, Linear().columns(centres, np.float32)
+        shared = graph.value((sample, columns, centres.squared_norms().astype(np.float32)))
+    else:
+        cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY else None
+        search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), None, cells)
+        search.settle()
+        look, shared = nearest_slice, graph.value((sample, origin, centres.astype(np.float32), search))
     keys = [graph.call(look, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
     parts = here.run(graph, keys, look.__name__, _SLICE_ROWS)
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -155,11 +157,14 @@ def nearest_slice(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
 @task
 def nearest_sparse(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
     """Return the nearest centres of some sparse rows of the sample, and their squared distances."""
-    sample, _, centres, search = shared
+    sample, columns, lengths = shared
     rows = sample[first : first + _SLICE_ROWS]
-    own = search.encode(rows)[:, 0].astype(np.intp)
-    difference = rows.astype(np.float64).csr() - centres[own].astype(np.float64).csr()
-    return own, SparseRows.of(difference).squared_norms()
+    D, squares = columns.block(rows)
+    D *= -2
+    D += lengths
+    own = D.argmin(axis=1)
+    distances = np.take_along_axis(D, own[:, None], axis=1)[:, 0] + squares.astype(np.float64)
+    return own, np.where(distances > _ROUNDING * (squares + lengths[own]), distances, 0.0)
 
 
 def sparse_means(sample: Any, labels: NDArray[np.intp], centres: Any) -> Any:
