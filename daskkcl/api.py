@@ -76,7 +76,7 @@ def fit(
 
     Parameters
     ----------
-    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
         A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
         array.
     algo : str
