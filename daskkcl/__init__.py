@@ -45,6 +45,7 @@ __all__ = [
     "load",
     "maps",
     "measures",
+    "write_obs",
 ]
 
 # Names are imported when they are first used: scikit-learn, dask and zarr take time and memory.
@@ -53,6 +54,7 @@ _HOMES = {
     "load": "api",
     "algorithms": "api",
     "fuzzy_validity": "api",
+    "write_obs": "api",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
     "AKCL": "estimators",
@@ -81,7 +83,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from . import errors, kernels, maps, measures
-    from .api import algorithms, fit, fuzzy_validity, load
+    from .api import algorithms, fit, fuzzy_validity, load, write_obs
     from .errors import DaskkclError, MemoryLimitError
     from .estimators import (
         AKCL,

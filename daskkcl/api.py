@@ -1,4 +1,4 @@
-"""The front door: `fit`, `load`, `algorithms`, `fuzzy_validity`."""
+"""The front door: `fit`, `load`, `algorithms`, `fuzzy_validity`, `write_obs`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import InvalidInputError, did_you_mean
 if TYPE_CHECKING:
     from .estimators.base import KernelClusterer
 
-__all__ = ["algorithms", "fit", "fuzzy_validity", "load"]
+__all__ = ["algorithms", "fit", "fuzzy_validity", "load", "write_obs"]
 
 _KERNEL_PARAMETERS = ("degree", "coef0", "levels")
 _ALWAYS_GIVEN = {
@@ -77,7 +77,7 @@ def fit(
 
     Parameters
     ----------
-    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
         A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
         array.
     algo : str
@@ -278,6 +278,55 @@ def fuzzy_validity(
     if not getattr(model, "fuzzy", False):
         raise InvalidInputError(f"{type(model).__name__} has no memberships; pass a fitted model of a fuzzy algorithm.")
     return model.validity(X, sample_weight, client=client, component=component, storage_options=storage_options)
+
+
+def write_obs(
+    path: Any,
+    labels: Any,
+    key: str = "cluster",
+    *,
+    overwrite: bool = False,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """Write labels into an AnnData in Zarr, as a categorical column of its ``obs``.
+
+    Categories are ``"0"``, ``"1"``, ...; rows that were left out (-1) have none. Labels that are lazy are computed and
+    written chunk by chunk. The table names the column only when it is complete.
+
+    Parameters
+    ----------
+    path : path, URL or zarr.Group
+        The AnnData; one that is open for writing.
+    labels : fitted model or array of shape (n_obs,)
+        A model that was fitted to the rows of the AnnData, or labels: numpy or dask, whole numbers from -1.
+    key : str
+        The name of the column.
+    overwrite : bool
+        Replace a column that is there.
+    storage_options : dict, optional
+        For URLs.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, daskkcl
+    >>> table = zarr.create_group({})
+    >>> obs = table.create_group(
+    ...     "obs",
+    ...     attributes={
+    ...         "encoding-type": "dataframe",
+    ...         "encoding-version": "0.2.0",
+    ...         "_index": "_index",
+    ...         "column-order": [],
+    ...     },
+    ... )
+    >>> _ = obs.create_array("_index", data=np.arange(4))
+    >>> daskkcl.write_obs(table, np.array([0, 1, 1, -1]))
+    >>> table["obs/cluster/codes"][:], table["obs"].attrs["column-order"]
+    (array([ 0,  1,  1, -1], dtype=int8), ['cluster'])
+    """
+    from .estimators.obs import write_labels
+
+    write_labels(path, labels, key, overwrite, storage_options)
 
 
 def _is_default(value: Any, default: str | None) -> bool:

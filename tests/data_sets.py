@@ -23,3 +23,14 @@ def load(name):
     elif name.startswith("sipu"):
         X = (X - X.mean(axis=0)) / X.std(axis=0)
     return X, y
+
+
+def load_sparse(name, labels):
+    """Return a CSR matrix and labels that are stored apart, or skip the test."""
+    import scipy.sparse
+
+    for file in (name, labels):
+        if not (FOLDER / f"{file}.npz").exists():
+            pytest.skip(f"needs {file}.npz in the optional data folder (set DASKKCL_DATA)")
+    with np.load(FOLDER / f"{labels}.npz") as stored:
+        return scipy.sparse.load_npz(FOLDER / f"{name}.npz"), stored["y"]

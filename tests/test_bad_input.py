@@ -214,11 +214,14 @@ def test_complex(refuses):
 
 
 def test_sparse(refuses, X):
-    for data in (scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X)):
-        refuses(data, WrongTypeError, "Sparse", "toarray")
-    refuses(
-        da.from_array(X, chunks=(100, 3)).map_blocks(scipy.sparse.csr_matrix), WrongTypeError, "csr_matrix", "toarray"
-    )
+    blocks = da.from_array(X, chunks=(100, 3)).map_blocks(scipy.sparse.csc_matrix)
+    refuses(blocks, WrongTypeError, "csc_matrix", "csr_array")
+    refuses(scipy.sparse.csr_array(X + 1j), InvalidInputError, "Complex data not supported")
+    refuses(scipy.sparse.coo_array(X[:, 0]), InvalidInputError, "Expected 2D array")
+    refuses(scipy.sparse.csr_array((0, 3)), InvalidInputError, "0 sample")
+    broken = scipy.sparse.csr_array(X)
+    broken.data[broken.indptr[7] + 1] = np.nan
+    refuses(broken, InvalidInputError, "row 7, column 1", "nan='drop'")
 
 
 def test_masked(refuses, fit, X):

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import daskkcl
 from daskkcl import PAKCL, ApproxKernelKMeans, MemoryLimitError, OnlineKFCM
+from daskkcl.blocks.opening import open_source
 from daskkcl.blocks.scratch import Scratch
 from daskkcl.blocks.shuffle import Shuffled, write_run
-from daskkcl.blocks.sources import open_source
 from daskkcl.estimators.base import KernelClusterer
 from daskkcl.plan import block_edges, tile_rows
 from daskkcl.random import Key

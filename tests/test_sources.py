@@ -15,7 +15,8 @@ from zarr.abc.store import SuffixByteRequest
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 import daskkcl
-from daskkcl.blocks.sources import DaskSource, ZarrSource, open_source
+from daskkcl.blocks.opening import open_source
+from daskkcl.blocks.sources import DaskSource, ZarrSource
 from daskkcl.errors import DaskkclWarning, MissingChunkError
 from daskkcl.estimators import base
 

@@ -1,12 +1,14 @@
 """An external shuffle: rows in a keyed random order, read and written in bounded memory.
 
 Every block of rows becomes a *run*: a scratch file with its rows sorted by their place in the random order, and a
-table of where each bucket of places begins. A bucket is then gathered from its piece of every run. The order is a
-function of seed and row number (`daskkcl.random`), so the buckets are the same whatever the blocks were.
+table of where each bucket of places begins. (Sparse rows are kept as where each begins, all values, all columns.) A
+bucket is then gathered from its piece of every run. The order is a function of seed and row number (`daskkcl.random`),
+so the buckets are the same whatever the blocks were.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StorageError
+from ..kernels.rows import SparseRows, join_blocks
 from ..random import FixedOrder, Key
 from .scratch import Scratch, open_scratch, read_from, write_array
+from .sources import index_dtype
 
 __all__ = ["Shuffled", "bucket_bytes", "run_bytes", "write_run"]
 
@@ -39,6 +43,8 @@ class Shuffled:
     edges : tuple of int
         Rows of run r are ``edges[r]`` to ``edges[r + 1]``.
     scratch : Scratch
+    sparse : bool
+        Whether rows are sparse.
     """
 
     key: Key | FixedOrder
@@ -48,6 +54,7 @@ class Shuffled:
     bucket_rows: int
     edges: tuple[int, ...]
     scratch: Scratch
+    sparse: bool = False
 
     @property
     def n_buckets(self) -> int:
@@ -58,11 +65,13 @@ class Shuffled:
         """Return the file of a run."""
         return self.scratch.file(f"run-{run:06d}-{'-'.join(self.key.path)}")
 
-    def bucket(self, bucket: int) -> NDArray[Any]:
+    def bucket(self, bucket: int) -> Any:
         """Read the rows at places ``bucket * bucket_rows`` and on, in their random order."""
         first = bucket * self.bucket_rows
         size = min(self.bucket_rows, self.n_rows - first)
-        out = np.empty((size, self.n_features), dtype=self.dtype)
+        out = None if self.sparse else np.empty((size, self.n_features), dtype=self.dtype)
+        pieces: list[SparseRows] = []
+        order: list[NDArray[np.int64]] = []
         seen = 0
         table_bytes, row_bytes = 8 * (self.n_buckets + 1), self.n_features * self.dtype.itemsize
         for run, (start, stop) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
@@ -71,30 +80,55 @@ class Shuffled:
                 if a == b:
                     continue
                 places = read_from(file, _INDEX, (b - a,), table_bytes + 8 * a)
-                offset = table_bytes + 8 * (stop - start) + row_bytes * a
-                out[places - first] = read_from(file, self.dtype, (b - a, self.n_features), offset)
+                offset = table_bytes + 8 * (stop - start)
+                if out is None:
+                    pieces.append(self._piece(file, offset, a, b, stop - start))
+                    order.append(places)
+                else:
+                    out[places - first] = read_from(file, self.dtype, (b - a, self.n_features), offset + row_bytes * a)
             seen += b - a
         if seen != size:
             raise StorageError(f"Bucket {bucket} of the shuffle has {seen:,} of {size:,} rows: scratch was changed.")
-        return out
+        return out if out is not None else join_blocks(pieces)[np.argsort(np.concatenate(order), kind="stable")]
+
+    def _piece(self, file: Any, offset: int, a: int, b: int, rows: int) -> SparseRows:
+        """Read sparse rows a to b of a run of so many rows, whose rows begin behind an offset."""
+        indptr = read_from(file, _INDEX, (b - a + 1,), offset + 8 * a)
+        (total,) = read_from(file, _INDEX, (1,), offset + 8 * rows)
+        first, count = int(indptr[0]), int(indptr[-1] - indptr[0])
+        data = offset + 8 * (rows + 1)
+        columns = data + int(total) * self.dtype.itemsize
+        index = index_dtype(self.n_features)
+        return SparseRows(
+            read_from(file, self.dtype, (count,), data + first * self.dtype.itemsize),
+            read_from(file, index, (count,), columns + first * index.itemsize),
+            indptr - first,
+            self.n_features,
+        )
 
 
-def write_run(rows: NDArray[Any], run: int, shuffled: Shuffled) -> int:
+def write_run(rows: Any, run: int, shuffled: Shuffled) -> int:
     """Write a block of rows as a run; return the number of rows."""
     places = shuffled.key.positions(shuffled.n_rows, np.arange(shuffled.edges[run], shuffled.edges[run + 1]))
     order = np.argsort(places, kind="stable")
     places = places[order]
-    cuts = np.arange(shuffled.n_buckets + 1) * shuffled.bucket_rows
-    table = np.searchsorted(places, cuts).astype(np.int64)
+    table = np.searchsorted(places, np.arange(shuffled.n_buckets + 1) * shuffled.bucket_rows).astype(np.int64)
     # a few rows at a time: a sorted copy of the block would double it
-    pieces = (rows[order[i : i + _PIECE_ROWS]] for i in range(0, len(rows), _PIECE_ROWS))
+    cuts = range(0, len(rows), _PIECE_ROWS)
+    pieces: Iterable[Any] = (rows[order[i : i + _PIECE_ROWS]] for i in cuts)
+    if isinstance(rows, SparseRows):
+        indptr = np.concatenate([[0], np.cumsum(np.diff(rows.indptr)[order])]).astype(np.int64)
+        values = (rows[order[i : i + _PIECE_ROWS]].data.astype(shuffled.dtype, copy=False) for i in cuts)
+        index = index_dtype(shuffled.n_features)
+        columns = (rows[order[i : i + _PIECE_ROWS]].indices.astype(index, copy=False) for i in cuts)
+        pieces = chain([indptr], values, columns)
     write_array(shuffled.run_path(run), chain([table, places], pieces))
     return len(rows)
 
 
-def run_bytes(n_rows: int, n_features: int, itemsize: int) -> int:
+def run_bytes(n_rows: int, row_bytes: int) -> int:
     """Return the scratch that a shuffle takes."""
-    return n_rows * (8 + n_features * itemsize)
+    return n_rows * (8 + row_bytes)
 
 
 def bucket_bytes(n_rows: int, row_bytes: int, limit_bytes: int) -> int:

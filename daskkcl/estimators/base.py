@@ -100,7 +100,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like of shape (n_rows, n_features)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
             The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
         y : None
             Not used, present for scikit-learn's conventions.
@@ -385,6 +385,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
+        tags.input_tags.sparse = True
         return tags
 
 

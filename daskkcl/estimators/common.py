@@ -80,7 +80,7 @@ membership_ : array of shape (n_rows, n_clusters)
     Memberships, rows summing to 1. Lazy for lazy data.
 prototypes_ : ndarray of shape (n_clusters,)
     The row (of positive weight) nearest to each centre, by number.
-prototype_rows_ : ndarray of shape (n_clusters, n_features)
+prototype_rows_ : ndarray (or scipy array, of sparse rows) of shape (n_clusters, n_features)
     Those rows.
 fuzzifier_ : float
 fuzzifier_bound_ : float

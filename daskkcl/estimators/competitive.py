@@ -55,7 +55,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     shuffling = problem.stage("shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket)
     # two buckets in turn, and the pieces of the one being read
     subsets = replace(subsets, fixed_bytes=subsets.fixed_bytes + 3 * bucket)
-    scratch = run_bytes(problem.n_rows, problem.row_bytes, 1)
+    scratch = run_bytes(problem.n_rows, problem.row_bytes)
     return [shuffling, subsets], scratch
 
 
@@ -179,7 +179,7 @@ class PAKCL(StreamMixin, _Competitive):
             task_bytes=problem.tile_bytes + problem.sums_bytes + one_subset,
             fixed_bytes=problem.map_bytes + (0 if settings.order is None else 16 * problem.n_rows),
         )
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
@@ -236,7 +236,7 @@ class AKCL(StreamMixin, _Competitive):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         stages, scratch = sequential_stages(problem, 0 if settings.order is None else 1)
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:

@@ -78,7 +78,7 @@ class FCM(FuzzyClusterer):
     def _stages(self, problem: Problem, settings: Resolved) -> tuple[list[Stage], dict[str, int], int, int]:
         keep = {
             "measurements": problem.n_rows * problem.measured_bytes,
-            "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
+            "rows": problem.rows_bytes,
         }
         stage = problem.stage("passes")
         before = 4 * problem.tile_rows * problem.c * problem.dtype.itemsize  # memberships from the centres before
@@ -146,7 +146,7 @@ class KFCM(FuzzyClusterer):
         return settings
 
     def _stages(self, problem: Problem, settings: Resolved) -> tuple[list[Stage], dict[str, int], int, int]:
-        n, c, d = problem.n_rows, problem.c, problem.source.n_features
+        n, c, d = problem.n_rows, problem.c, problem.cells
         rows = 2 * n * problem.row_bytes
         matrix = Stage("kernel matrix", 0, fixed_bytes=problem.map_bytes + rows + matrix_bytes(n + c, c, d))
         return [self._bound_stage(problem), matrix, labelling_stage(problem, self._n_objects(problem))], {}, 1, 0
@@ -158,7 +158,7 @@ class KFCM(FuzzyClusterer):
         try:
             return super()._plan(problem, engine, settings, writes)
         except MemoryLimitError as error:
-            c, d = problem.c, problem.source.n_features
+            c, d = problem.c, problem.cells
             room = error.allowed_bytes - (error.needed_bytes - matrix_bytes(problem.n_rows + c, c, d))
             largest = math.isqrt(max(0, room) // 8)
             while largest > 0 and matrix_bytes(largest + c, c, d) > room:

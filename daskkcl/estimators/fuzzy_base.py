@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
+from ..kernels.rows import public_rows
 from ..plan import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..rules.validity import between_centres, centre_products
@@ -83,7 +84,7 @@ class FuzzyClusterer(KernelClusterer):
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like of shape (n_rows, n_features)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
             The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
         y : None
             Not used, present for scikit-learn's conventions.
@@ -125,7 +126,7 @@ class FuzzyClusterer(KernelClusterer):
         )
 
     def _bound_stage(self, problem: Problem) -> Stage:
-        rows, width = min(_BOUND_ROWS, problem.sample_rows), problem.source.n_features + problem.n_measurements
+        rows, width = min(_BOUND_ROWS, problem.sample_rows), problem.cells + problem.n_measurements
         return Stage("fuzzifier", row_bytes=0, fixed_bytes=problem.map_bytes + 8 * rows * (8 * rows + 6 * width))
 
     def _work(self, setup: Setup, settings: Resolved, checkpoint: Checkpoint) -> tuple[FuzzyResult, Any]:
@@ -201,7 +202,8 @@ class FuzzyClusterer(KernelClusterer):
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         numbers = found.nearest[:, 1].astype(np.int64) if fitted.prototypes is None else fitted.prototypes
         self.prototypes_ = numbers[found.order]
-        self.prototype_rows_ = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        rows = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        self.prototype_rows_ = public_rows(rows)
         self._warn_of_coinciding(float(found.spread.value) / float(found.weight.value.sum()))
 
     def _warn_of_coinciding(self, spread: float) -> None:

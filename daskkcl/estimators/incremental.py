@@ -97,13 +97,13 @@ class _Incremental(FuzzyClusterer):
             ) from None
 
     def _keep(self, problem: Problem) -> dict[str, int]:
-        return {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        return {"rows": problem.rows_bytes}
 
     def _literal_chunk_stages(
         self, problem: Problem, settings: Resolved, final_rows: int
     ) -> tuple[list[Stage], dict[str, int], int, int]:
         """Return the stages of a literal algorithm that meets chunks, and its last run."""
-        c, d = problem.c, problem.source.n_features
+        c, d = problem.c, problem.cells
         costs = {
             "row_bytes": 2 * problem.row_bytes,
             "task_bytes": matrix_bytes(settings.chunk_rows + 2 * c, c, d),
@@ -188,7 +188,7 @@ class RandomSampleKFCM(_Incremental):
         return settings.sample_rows + problem.c if settings.extend == "centres" else problem.c
 
     def _stages(self, problem: Problem, settings: Resolved) -> tuple[list[Stage], dict[str, int], int, int]:
-        c, d, s, itemsize = problem.c, problem.source.n_features, settings.sample_rows, problem.dtype.itemsize
+        c, d, s, itemsize = problem.c, problem.cells, settings.sample_rows, problem.dtype.itemsize
         gathered = s * (2 * problem.row_bytes + 32)
         if settings.form == "literal":
             run = matrix_bytes(s + c, c, d)

@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from ..blocks.sources import ArraySource, Source, open_source
+from ..blocks.opening import open_source
+from ..blocks.sources import ArraySource, DaskSource, Source
 from ..errors import InvalidInputError, WrongTypeError
+from ..progress import Progress
+from ..schedules.data import count_entries
+from ..schedules.engine import make_engine
 
 __all__ = ["as_numbers", "is_url", "open_rows"]
 
@@ -19,7 +24,9 @@ def open_rows(
     estimator: Any, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool
 ) -> Source:
     """Open data; remember their columns (reset), or refuse those that have others than before."""
-    source = open_source(_plain(X), component, storage_options)
+    source: Source = open_source(_plain(X), component, storage_options)
+    if isinstance(source, DaskSource) and source.sparse:
+        source = count_entries(make_engine(None, Progress(False)), source)
     if isinstance(source, ArraySource):
         try:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -44,14 +51,13 @@ def is_url(path: Any) -> bool:
 def _plain(X: Any) -> Any:
     """Return tables in memory (lists, data frames, objects with __array__) as arrays; leave the rest alone."""
     module = type(X).__module__.partition(".")[0]
-    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray"}:
+    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray"} or issparse(X):
         return X
     return as_numbers(X)
 
 
 def as_numbers(X: Any) -> NDArray[Any]:
     """Return a table in memory as a numeric array, with scikit-learn's own messages for what is none."""
-    from scipy.sparse import issparse
     from sklearn.utils import check_array
 
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):

@@ -98,7 +98,7 @@ class ApproxKernelKMeans(KernelClusterer):
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         keep = {
             "measurements": problem.n_rows * problem.measured_bytes,
-            "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
+            "rows": problem.rows_bytes,
         }
         return [problem.stage("passes")], keep, min(settings.max_iter, 10), 0
 

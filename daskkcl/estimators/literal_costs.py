@@ -27,7 +27,7 @@ def placing_problem(problem: Problem, n_objects: int) -> Problem:
 
 def labelling_stage(problem: Problem, n_objects: int) -> Stage:
     """Return the stage that places all rows, whose map has no inverse."""
-    placing, d = placing_problem(problem, n_objects), problem.source.n_features
+    placing, d = placing_problem(problem, n_objects), problem.cells
     objects = n_objects * d * (16 + 2 * problem.dtype.itemsize) + 8 * 8 * problem.c * (n_objects + 2)
     return placing.stage("labelling", task_bytes=placing.tile_bytes, fixed_bytes=problem.map_bytes + objects)
 

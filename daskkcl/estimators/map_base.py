@@ -122,7 +122,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or array-like of shape (n_rows, n_features)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
         y : None
             Not used, present for scikit-learn's conventions.
         client : distributed.Client, optional
@@ -191,6 +191,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
+        tags.input_tags.sparse = True
         return tags
 
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..blocks.outputs import Target
 from ..blocks.sources import local_path
 from ..errors import InvalidInputError
 from ..kernels import Kernel, as_kernel, from_dict
 from ..kernels.checks import short
+from ..kernels.rows import SparseRows, public_rows
 from ..maps.base import Centres, Map
-from ..maps.stored import ARRAYS, NAMES, restore_map, store_map
+from ..maps.stored import ARRAYS, NAMES, restore_map, restore_rows, store_map, store_rows
 from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
 from ..schedules.tasks import Model, Reader
@@ -37,6 +39,9 @@ _ARRAYS = {
     "prototypes": 1,
     "prototype_rows": 2,
     "buffer_row_numbers": 1,
+    "prototype_rows_data": 1,
+    "prototype_rows_indices": 1,
+    "prototype_rows_indptr": 1,
 }
 _SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_", "n_entered_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
@@ -59,9 +64,12 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
     }
     map_numbers, map_arrays = store_map(map_)
     arrays |= map_arrays
-    for name in ("cluster_sizes", "prototypes", "prototype_rows", "buffer_row_numbers"):
+    for name in ("cluster_sizes", "prototypes", "buffer_row_numbers"):
         if hasattr(estimator, f"{name}_"):
             arrays[name] = getattr(estimator, f"{name}_")
+    if hasattr(estimator, "prototype_rows_"):
+        rows = estimator.prototype_rows_
+        arrays |= store_rows("prototype_rows", SparseRows.of(rows) if issparse(rows) else rows)
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
     description = {
@@ -193,9 +201,13 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
 
 
 def _check_prototypes(arrays: dict[str, Any], n_clusters: int, n_features: int, check: _Checker) -> None:
-    numbers, rows = arrays.get("prototypes", np.empty(0)), arrays.get("prototype_rows", np.empty((0, 0)))
+    numbers = arrays.get("prototypes", np.empty(0))
     fits = len(numbers) == n_clusters and numbers.dtype.kind in "iu" and (numbers >= 0).all()
-    check(fits and rows.shape == (n_clusters, n_features), "its prototypes do not fit")
+    try:
+        arrays["prototype_rows"] = public_rows(restore_rows("prototype_rows", arrays, n_features, n_clusters))
+    except InvalidInputError:
+        fits = False
+    check(fits, "its prototypes do not fit")
 
 
 class _Checker:

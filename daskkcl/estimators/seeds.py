@@ -99,7 +99,7 @@ class SeedClusterer(KernelClusterer):
         stages, scratch = sequential_stages(problem, 0 if settings.order is None else 1, recorded)
         keep = {
             "measurements": problem.n_rows * (problem.measured_bytes + 8),
-            "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
+            "rows": problem.rows_bytes,
         }
         return stages, keep, 1, scratch
 

@@ -92,7 +92,7 @@ class FastKSCL(KernelClusterer):
     def _stages(self, problem: Problem, settings: _GasSettings) -> tuple[list[Stage], dict[str, int], int, int]:
         keep = {
             "measurements": problem.n_rows * problem.measured_bytes,
-            "rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0,
+            "rows": problem.rows_bytes,
         }
         ranks = 3 * 8 * problem.tile_rows * problem.c  # sorted twice
         stage = problem.stage("passes", task_bytes=problem.tile_bytes + problem.sums_bytes + ranks)

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.sources import ArraySource, Source
+from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, NotOfferedError
+from ..kernels.rows import public_rows
 from ..plan import block_edges
 from ..progress import Progress
 from ..random import Key, as_key
@@ -22,7 +24,7 @@ from ..schedules.engine import make_engine
 from ..schedules.setup import prepare
 from ..schedules.start import place_centres
 from ..schedules.stream import Begun, Chunk, OnlineState, SinglePassState
-from ..schedules.tasks import Model, bad_rows
+from ..schedules.tasks import Model, bad_rows, zeroed
 from ..system import single_threaded
 from .base import warn_if_unclear, weights_refused
 from .fuzzy_base import Resolved
@@ -148,7 +150,7 @@ def _met(estimator: Any, stream: _Stream, rows: NDArray[Any], weights: NDArray[A
             raise InvalidInputError(
                 f"Input X contains NaN or infinity, in row {row:,} of this block. nan='drop' leaves such rows out."
             )
-        rows, weights = np.where(bad[:, None], np.zeros((), rows.dtype), rows), weights * ~bad
+        rows, weights = zeroed(rows, bad), weights * ~bad
     stream = replace(stream, waiting=stream.waiting.join(rows, weights))
     begun = stream.begun
     while len(stream.waiting.rows) >= (chunk_rows := _chunk_rows(estimator, stream)):
@@ -175,7 +177,7 @@ def _begin(estimator: Any, chunk: Chunk, key: Key, chunk_rows: int) -> tuple[Beg
         raise InvalidInputError("No row of the first chunk has a weight: begin the stream with rows that count.")
     engine = make_engine(None, Progress(False)).here()
     counting = chunk.weights > 0  # dropped rows are zeros of weight 0: nothing is to be made of them
-    made = make_problem(estimator, ArraySource(chunk.rows[counting]), key)
+    made = make_problem(estimator, in_memory(chunk.rows[counting]), key)
     if made.recipe.n_streams and (chunk.weights[counting] != 1).any():
         raise weights_refused(made)
     problem = replace(made, weights=chunk.weights[counting], keep_codes=False)  # later chunks are rows, not codes
@@ -217,7 +219,7 @@ def _set_model(estimator: Any, stream: _Stream) -> None:
         "history_": list(end.run.objective),
         "objective_": end.run.objective[-1],
         "prototypes_": end.prototypes.numbers[order],
-        "prototype_rows_": end.prototypes.rows[order],
+        "prototype_rows_": public_rows(end.prototypes.rows[order]),
         "n_rows_seen_": waiting.start + len(waiting.rows),
     }
     for name, value in {**facts, **found}.items():

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, did_you_mean
+from ..kernels.checks import all_finite
+from ..kernels.rows import SparseRows, as_dense
 from ..random import FixedOrder
 
 __all__ = [
@@ -150,19 +153,19 @@ def check_landmarks(
     if isinstance(landmarks, str):
         check_choice("landmarks", landmarks, ("uniform", "kmeans", "leverage"))
         return landmarks, min(source.n_rows, n_landmarks or default)
-    rows = np.asarray(landmarks)
+    rows: Any = SparseRows.of(landmarks) if issparse(landmarks) else np.asarray(landmarks)
     if rows.ndim != 2 or rows.shape[1] != source.n_features or len(rows) == 0 or rows.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"landmarks has shape {rows.shape}; pass rows with {source.n_features} features, or 'uniform', 'kmeans' or "
             "'leverage'."
         )
-    if not np.isfinite(rows).all():
+    if not all_finite(rows):
         raise InvalidInputError("landmarks contains NaN or infinity.")
     if n_landmarks is not None and n_landmarks != len(rows):
         raise InvalidInputError(
             f"n_landmarks={n_landmarks}, but landmarks has {len(rows)} rows; leave one of them out."
         )
-    return rows, len(rows)
+    return rows if source.sparse else as_dense(rows), len(rows)
 
 
 def block_dtype(value: Any, source: Source) -> np.dtype[Any]:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from daskkcl.errors import InvalidInputError
-from daskkcl.kernels.checks import Array, check_gamma, check_rows, floating_dtype, set_field
+from daskkcl.kernels.checks import Array, all_finite, check_gamma, check_rows, floating_dtype, set_field
+from daskkcl.kernels.rows import as_dense, is_sparse
 
 #: Rows handled at a time inside a block: enough for a GEMM at full speed, few enough for small temporaries.
 TILE_ROWS = 512
@@ -55,7 +56,7 @@ class Kernel(ABC):
         kappa = np.empty(rows.shape[0], floating_dtype(rows))
         for start in range(0, rows.shape[0], TILE_ROWS):
             tile = slice(start, start + TILE_ROWS)
-            self._kappa(rows[tile], kappa[tile])
+            self._any_kappa(rows[tile], kappa[tile])
         return kappa
 
     def columns(self, Y: ArrayLike, dtype: DTypeLike) -> KernelColumns:
@@ -74,10 +75,10 @@ class Kernel(ABC):
             raise InvalidInputError(f"kernels compute in float32 or float64, not {compute}")
         if landmarks.shape[0] == 0 or landmarks.shape[1] == 0:
             raise InvalidInputError(f"landmarks need a row and a column at least, not shape {landmarks.shape}")
-        if not np.isfinite(landmarks).all():
+        if not all_finite(landmarks):
             raise InvalidInputError("landmarks contain NaN or infinity; drop those rows first")
         self._check_ready(landmarks.shape[1])
-        return self._columns(landmarks, compute)
+        return self._any_columns(landmarks, compute)
 
     def scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
         """Bound the temporaries of ``columns(...).block(rows)`` beyond its input and its (rows, m) output.
@@ -103,6 +104,15 @@ class Kernel(ABC):
         return None
 
     @property
+    def takes_sparse(self) -> bool:
+        """Whether sparse rows go in as they are; else tiles of them are made dense."""
+        return False
+
+    def sparse_width(self, d: int, entries: int) -> int:
+        """Bound the numbers that a sparse row with so many entries in `d` columns takes while it is measured."""
+        return min(d, 4 * entries) if self.takes_sparse else d
+
+    @property
     def has_gamma(self) -> bool:
         """Whether the kernel, or any of its parts, has a parameter ``gamma``."""
         return False
@@ -120,9 +130,9 @@ class Kernel(ABC):
         if rows.shape[0] == 0 or rows.shape[1] == 0:
             raise InvalidInputError("an empty sample gives no width; pass gamma as a number")
         self._check_features(rows.shape[1])
-        if not np.isfinite(rows).all():
+        if not all_finite(rows):
             raise InvalidInputError("the sample for the width contains NaN or infinity; drop those rows")
-        return self._resolve(rows)
+        return self._resolve(rows if self.takes_sparse else as_dense(rows))
 
     def with_gamma(self, gamma: float | str) -> Self:
         """Return this kernel with `gamma` in place of its own, in every part that has one."""
@@ -173,6 +183,27 @@ class Kernel(ABC):
     def _tile_scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
         """Bound the temporaries of one call of ``KernelColumns._fill``."""
 
+    def _any_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
+        """Prepare for landmarks, dense or sparse."""
+        return self._sparse_columns(landmarks, dtype) if is_sparse(landmarks) else self._columns(landmarks, dtype)
+
+    def _any_kappa(self, rows: Any, kappa: Array) -> None:
+        self._kappa(rows if self.takes_sparse else as_dense(rows), kappa)
+
+    def _sparse_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
+        from daskkcl.kernels.sparse import DENSE_ROWS, DenseColumns, SparseColumns
+
+        dense = not self.takes_sparse or landmarks.density >= DENSE_ROWS
+        return DenseColumns(self, landmarks, dtype) if dense else SparseColumns(self, landmarks, dtype)
+
+    def _sparse_landmarks(self, landmarks: Any) -> tuple[Any, Array]:
+        """Return what sparse rows are multiplied by, and a number for each landmark. For kernels that take them."""
+        raise AttributeError(self.name)
+
+    def _sparse_fill(self, rows: Any, right: Any, norms: Array, out: Array, kappa: Array) -> None:
+        """Fill `out` and `kappa` for at most TILE_ROWS sparse rows. For kernels that take them."""
+        raise AttributeError(self.name)
+
     def _resolve(self, rows: Array) -> Self:
         return self
 
@@ -213,6 +244,7 @@ class KernelColumns(ABC):
         self.kernel = kernel
         self.n_landmarks, self.n_features = landmarks.shape
         self.dtype = dtype
+        self.sparse = is_sparse(landmarks)
 
     @property
     def nbytes(self) -> int:
@@ -246,8 +278,12 @@ class KernelColumns(ABC):
         kappa = np.empty(X.shape[0], self.dtype)
         for start in range(0, X.shape[0], TILE_ROWS):
             tile = slice(start, start + TILE_ROWS)
-            self._fill(X[tile], out[tile], kappa[tile])
+            self._fill(self._tile(X[tile]), out[tile], kappa[tile])
         return out, kappa
+
+    def _tile(self, rows: Any) -> Any:
+        """Return rows as `_fill` takes them: columns of dense landmarks want dense rows."""
+        return rows if self.sparse else as_dense(rows)
 
     @abstractmethod
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from daskkcl.errors import InvalidInputError, did_you_mean
+from daskkcl.kernels.rows import SparseRows, is_sparse
 
 Array = NDArray[Any]
 
@@ -18,7 +19,14 @@ MOST_COLUMNS = 1 << 40
 
 
 def check_rows(X: ArrayLike, what: str) -> Array:
-    """Return `X` as an array if it is a real matrix."""
+    """Return `X` as an array, or as sparse rows, if it is a real matrix."""
+    if is_sparse(X):
+        return X  # type: ignore[return-value]
+    if type(X).__module__.startswith("scipy.sparse"):
+        matrix: Any = X
+        if matrix.dtype.kind in "biuf" and matrix.ndim == 2:
+            return SparseRows.of(matrix)  # type: ignore[return-value]
+        X = np.empty((0,) * matrix.ndim, matrix.dtype)  # to be refused below
     rows = np.asarray(X)
     if rows.dtype.kind not in "biuf":
         raise InvalidInputError(f"{what} must be real numbers, but has dtype {rows.dtype}")
@@ -26,6 +34,11 @@ def check_rows(X: ArrayLike, what: str) -> Array:
         hint = "; reshape(-1, 1) makes a single column" if rows.ndim == 1 else ""
         raise InvalidInputError(f"{what} must be a matrix (rows, columns), but has shape {rows.shape}{hint}")
     return rows
+
+
+def all_finite(rows: Any) -> bool:
+    """Say whether rows have neither NaN nor infinity."""
+    return bool(np.isfinite(rows.data if is_sparse(rows) else rows).all())
 
 
 def floating_dtype(rows: Array) -> np.dtype[Any]:

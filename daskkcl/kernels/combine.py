@@ -79,10 +79,20 @@ class Columns(Kernel):
         return _SlicedColumns(self, landmarks, dtype)
 
     def _kappa(self, rows: Array, kappa: Array) -> None:
-        self.kernel._kappa(self._slice(rows), kappa)
+        self.kernel._any_kappa(self._slice(rows), kappa)
+
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    def sparse_width(self, d: int, entries: int) -> int:
+        return self.kernel.sparse_width(self.stop - self.start, entries)
+
+    def _sparse_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
+        return _SlicedColumns(self, landmarks, dtype)
 
     def _tile_scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
-        return self.kernel._tile_scratch_bytes(rows, self.stop - self.start, m, itemsize)
+        return self.kernel._tile_scratch_bytes(rows, min(d, self.stop - self.start), m, itemsize)
 
 
 class _SlicedColumns(KernelColumns):
@@ -90,7 +100,7 @@ class _SlicedColumns(KernelColumns):
 
     def __init__(self, kernel: Columns, landmarks: Array, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
-        self.part = kernel.kernel._columns(kernel._slice(landmarks), dtype)
+        self.part = kernel.kernel._any_columns(kernel._slice(landmarks), dtype)
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
         self.part._fill(self.kernel._slice(rows), out, kappa)
@@ -134,14 +144,24 @@ class _Combination(Kernel):
         for part in self.parts:
             part._check_features(d)
 
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    def sparse_width(self, d: int, entries: int) -> int:
+        return max(part.sparse_width(d, entries) for part in self.parts)
+
     def _columns(self, landmarks: Array, dtype: np.dtype[Any]) -> KernelColumns:
+        return _CombinedColumns(self, landmarks, dtype)
+
+    def _sparse_columns(self, landmarks: Any, dtype: np.dtype[Any]) -> KernelColumns:
         return _CombinedColumns(self, landmarks, dtype)
 
     def _kappa(self, rows: Array, kappa: Array) -> None:
         one = np.empty_like(kappa)
         for index, (part, weight) in enumerate(zip(self.parts, self._part_weights())):
             into = one if index else kappa
-            part._kappa(rows, into)
+            part._any_kappa(rows, into)
             if weight != 1.0:
                 into *= weight
             if index:
@@ -157,7 +177,7 @@ class _CombinedColumns(KernelColumns):
 
     def __init__(self, kernel: _Combination, landmarks: Array, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
-        self.parts = tuple(part._columns(landmarks, dtype) for part in kernel.parts)
+        self.parts = tuple(part._any_columns(landmarks, dtype) for part in kernel.parts)
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
         several = len(self.parts) > 1

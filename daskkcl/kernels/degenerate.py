@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from daskkcl.errors import DegenerateKernelError
 from daskkcl.kernels import widths
 from daskkcl.kernels.base import GammaKernel, Kernel
-from daskkcl.kernels.checks import Array, check_rows
+from daskkcl.kernels.checks import Array, all_finite, check_rows
+from daskkcl.kernels.rows import is_sparse
 
 #: Differences relative to the largest entry that blocks in float32 cannot tell from rounding.
 CONSTANT_TOLERANCE = 1e-6
@@ -48,15 +51,18 @@ def check_degenerate(K_hat: ArrayLike, kernel: Kernel, X_sample: ArrayLike) -> N
     daskkcl.errors.DegenerateKernelError: Rbf(gamma=1.0) is zero between rows that differ: ...
     """
     K = np.asarray(K_hat)
-    sample = check_rows(X_sample, "the sample")
-    sample = sample[np.isfinite(sample).all(axis=1)]
+    sample: Any = check_rows(X_sample, "the sample")
+    if not all_finite(sample):
+        good = np.isfinite(sample.row_sums(sample.data)) if is_sparse(sample) else np.isfinite(sample).all(axis=1)
+        sample = sample[good]
     if not np.isfinite(K).all():
         raise DegenerateKernelError(
             f"{kernel!r} gives NaN or infinity between landmarks: {_remedy(kernel, sample, 'scale the data')}"
         )
     if K.shape[0] < 2 or not (_constant(K) or (kernel.has_gamma and _apart(K, or_same=True))):
         return
-    distinct = np.unique(widths.evenly_spaced(sample, _SAMPLE_ROWS), axis=0)
+    few: Any = widths.evenly_spaced(sample, _SAMPLE_ROWS)
+    distinct = few.distinct() if is_sparse(few) else np.unique(few, axis=0)
     if distinct.shape[0] < 2:
         return
     K = kernel(distinct.astype(np.float64), distinct)

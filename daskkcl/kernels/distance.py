@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,8 @@ from daskkcl.errors import InvalidInputError
 from daskkcl.kernels import widths
 from daskkcl.kernels.base import GammaKernel, KernelColumns
 from daskkcl.kernels.checks import Array
+from daskkcl.kernels.rows import SparseRows
+from daskkcl.kernels.sparse import Right
 
 PLAIN_GAMMAS = (2.0**-40, 2.0**40)  # outside, squares of rows may not fit into float32
 
@@ -31,7 +33,7 @@ class Rbf(GammaKernel):
     -----
     Blocks are computed around the mean of the landmarks, so data far from the origin lose nothing in
     float32. The absolute error is then about the rounding unit times ``gamma (‖x − mean‖² + ‖y − mean‖²)``:
-    some 1e-6 in float32 with a width taken from the data.
+    some 1e-6 in float32 with a width taken from the data. Sparse rows stay where they are: there the mean is zero.
 
     Examples
     --------
@@ -64,6 +66,31 @@ class Rbf(GammaKernel):
     def _columns(self, landmarks: Array, dtype: np.dtype[Any]) -> KernelColumns:
         return _RbfColumns(self, landmarks, dtype)
 
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    def scale(self) -> float:
+        """What rows are multiplied by when squares would not fit otherwise: a power of two, so exact."""
+        plain = PLAIN_GAMMAS[0] <= self.gamma_value <= PLAIN_GAMMAS[1]
+        return 1.0 if plain else 2.0 ** round(math.log2(self.gamma_value) / 2)
+
+    def _sparse_landmarks(self, landmarks: SparseRows) -> tuple[SparseRows, Array]:
+        gamma = self.gamma_value / self.scale / self.scale
+        Y = replace(landmarks, data=landmarks.data * self.scale)
+        return replace(Y, data=2 * gamma * Y.data), -gamma * Y.squared_norms()
+
+    def _sparse_fill(self, rows: SparseRows, right: Right, norms: Array, out: Array, kappa: Array) -> None:
+        # −gamma ‖x − y‖² = 2 gamma x · y − gamma ‖x‖² − gamma ‖y‖²
+        X = rows if self.scale == 1.0 else replace(rows, data=rows.data * rows.dtype.type(self.scale))
+        right.product(X, out)
+        out += norms.astype(out.dtype)
+        out -= (self.gamma_value / self.scale / self.scale * X.squared_norms()).astype(out.dtype)[:, None]
+        np.minimum(out, 0, out=out)
+        np.exp(out, out=out)
+        kappa.fill(1)
+
     def _kappa(self, rows: Array, kappa: Array) -> None:
         kappa.fill(1)
 
@@ -77,8 +104,7 @@ class _RbfColumns(KernelColumns):
     def __init__(self, kernel: Rbf, landmarks: Array, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
         gamma = kernel.gamma_value
-        plain = PLAIN_GAMMAS[0] <= gamma <= PLAIN_GAMMAS[1]
-        self.scale = 1.0 if plain else 2.0 ** round(math.log2(gamma) / 2)  # a power of two: exact
+        self.scale = kernel.scale
         gamma = gamma / self.scale / self.scale
         self.shift = _Shift(landmarks, dtype)
         Y = (landmarks.astype(np.float64) - self.shift.exact) * self.scale  # (m, d)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,6 +13,8 @@ from daskkcl.kernels import widths
 from daskkcl.kernels.base import STRIP_ELEMENTS, GammaKernel, Kernel, KernelColumns
 from daskkcl.kernels.checks import Array, blas_rows, check_number, check_whole, set_field
 from daskkcl.kernels.distance import PLAIN_GAMMAS
+from daskkcl.kernels.rows import SparseRows, is_sparse
+from daskkcl.kernels.sparse import Right, unit_sparse
 
 MOST_DEGREE = 100
 
@@ -54,9 +57,29 @@ class _DotKernel(Kernel):
     def _columns(self, landmarks: Array, dtype: np.dtype[Any]) -> KernelColumns:
         return _DotColumns(self, landmarks, dtype, self._factor())
 
-    def _kappa(self, rows: Array, kappa: Array) -> None:
-        X = blas_rows(rows, kappa.dtype)
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    def _sparse_landmarks(self, landmarks: SparseRows) -> tuple[SparseRows, Array]:
+        largest = landmarks.squared_norms()
+        self._step(largest, self._factor())
+        return dataclasses.replace(landmarks, data=self._factor() * landmarks.data), largest
+
+    def _sparse_fill(self, rows: SparseRows, right: Right, norms: Array, out: Array, kappa: Array) -> None:
+        right.product(rows, out)
+        self._step(out, 1.0)
+        self._kappa(rows, kappa)
+
+    def _kappa(self, rows: Any, kappa: Array) -> None:
         factor = self._factor()
+        if is_sparse(rows):
+            squares = rows.squared_norms()
+            self._step(squares, factor)
+            with np.errstate(over="ignore"):
+                kappa[...] = squares
+            return
+        X = blas_rows(rows, kappa.dtype)
         if PLAIN_GAMMAS[0] <= factor <= PLAIN_GAMMAS[1]:
             np.vecdot(X, X, out=kappa)
             self._step(kappa, factor)
@@ -203,8 +226,20 @@ class Cosine(Kernel):
     def _columns(self, landmarks: Array, dtype: np.dtype[Any]) -> KernelColumns:
         return _CosineColumns(self, landmarks, dtype)
 
-    def _kappa(self, rows: Array, kappa: Array) -> None:
-        kappa[...] = (rows != 0).any(axis=1)
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    def _sparse_landmarks(self, landmarks: SparseRows) -> tuple[SparseRows, Array]:
+        return unit_sparse(landmarks), np.ones(len(landmarks))
+
+    def _sparse_fill(self, rows: SparseRows, right: Right, norms: Array, out: Array, kappa: Array) -> None:
+        right.product(unit_sparse(rows), out)
+        np.clip(out, -1, 1, out=out)
+        self._kappa(rows, kappa)
+
+    def _kappa(self, rows: Any, kappa: Array) -> None:
+        kappa[...] = rows.peaks() > 0 if is_sparse(rows) else (rows != 0).any(axis=1)
 
     def _tile_scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
         return 3 * rows * d * itemsize

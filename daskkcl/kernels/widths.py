@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskkcl.errors import InvalidInputError
+from daskkcl.kernels.rows import SparseRows
 
 Array = NDArray[Any]
 PairDistances = Callable[[Array], Array]
 
 #: Rows whose pairs are looked at one by one.
 PAIR_ROWS = 1000
+#: Variance of sparse rows relative to their squared length that is only rounding.
+_ALIKE = 1e-13
 
 
 def gamma_from_spread(spread: float) -> float:
@@ -63,6 +66,10 @@ def mean_squared_distance(rows: Array) -> float:
     n = rows.shape[0]
     if n < 2:
         return 0.0
+    if isinstance(rows, SparseRows):
+        mean = rows.mean()
+        squares, square = mean_squared_norm(rows), float(mean @ mean)
+        return 2 * n / (n - 1) * max(0.0, squares - square) if squares - square > _ALIKE * squares else 0.0
     return float(2 * n / (n - 1) * _from_first_row(rows).var(axis=0).sum())
 
 
@@ -84,18 +91,26 @@ def mean_manhattan_distance(rows: Array) -> float:
 
 def mean_squared_norm(rows: Array) -> float:
     """Return the mean of ``‖x_i‖²``."""
+    if isinstance(rows, SparseRows):
+        return float(np.mean(rows.squared_norms()))
     X = rows.astype(np.float64)
     return float(np.vecdot(X, X).mean())
 
 
 def median_squared_norm(rows: Array) -> float:
     """Return the median of ``‖x_i‖²``."""
+    if isinstance(rows, SparseRows):
+        return float(np.median(rows.squared_norms()))
     X = rows.astype(np.float64)
     return float(np.median(np.vecdot(X, X)))
 
 
 def variance(rows: Array) -> float:
     """Return the variance of all entries together, as in scikit-learn's ``gamma="scale"``."""
+    if isinstance(rows, SparseRows):
+        cells = len(rows) * rows.n_features
+        mean, square = rows.data.sum(dtype=np.float64) / cells, rows.squared_norms().sum() / cells
+        return float(square - mean**2) if square - mean**2 > _ALIKE * square else 0.0
     return float((rows.astype(np.float64) - np.float64(rows[0, 0])).var())
 
 
@@ -115,8 +130,12 @@ def median_of_pairs(rows: Array, distances: PairDistances) -> float:
 
 def squared_distances(X: Array) -> Array:
     """Return ``‖x_i − x_j‖²``, (n, n), of float64 rows."""
-    squared_norms = np.vecdot(X, X)
-    D = X @ X.T
+    if isinstance(X, SparseRows):
+        squared_norms, csr = X.squared_norms(), X.csr()
+        D = (csr @ csr.T).toarray()
+    else:
+        squared_norms = np.vecdot(X, X)
+        D = X @ X.T
     D *= -2
     D += squared_norms
     D += squared_norms[:, None]
@@ -143,11 +162,17 @@ def chi_squared_distances(X: Array) -> Array:
 
 def centred(distances: PairDistances) -> PairDistances:
     """Return `distances` between the rows minus the first of them, for distances that no shift changes."""
-    return lambda X: distances(_from_first_row(X))
+    return lambda X: distances(X if isinstance(X, SparseRows) else _from_first_row(X))
 
 
 def _pairs(rows: Array, distances: PairDistances) -> Array:
-    X = np.ascontiguousarray(evenly_spaced(rows, PAIR_ROWS), dtype=np.float64)
+    X: Any = evenly_spaced(rows, PAIR_ROWS)
+    if isinstance(X, SparseRows):
+        if len(X.distinct()) < 2:
+            return np.zeros(len(X) * (len(X) - 1) // 2)
+        D: Array = distances(X.astype(np.float64))  # type: ignore[arg-type]
+        return D[np.triu_indices(len(X), k=1)]
+    X = np.ascontiguousarray(X, dtype=np.float64)
     if not np.ptp(X, axis=0).any():
         return np.zeros(X.shape[0] * (X.shape[0] - 1) // 2)
     D = distances(X)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Kernel
+from ..kernels.rows import as_dense
 from .base import Map
 
 __all__ = ["ExplicitMap", "IdentityMap", "ProjectedMap", "squared_lengths"]
@@ -62,6 +63,7 @@ class IdentityMap(ExplicitMap):
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
         if out is None:
             out = np.empty(rows.shape, dtype=self.dtype)
+        rows = as_dense(rows)
         np.subtract(rows, self.origin, out=out, casting="same_kind" if rows.dtype.kind == "f" else "unsafe")
         return out, squared_lengths(out)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Kernel, Laplacian, Polynomial, Rbf
+from ..kernels.rows import as_dense
 from .explicit import ExplicitMap, squared_lengths
 
 __all__ = ["RandomFourierMap", "TensorSketchMap", "draw_frequencies", "draw_sketch"]
@@ -60,7 +61,7 @@ class RandomFourierMap(ExplicitMap):
         half = self.frequencies.shape[1]
         if out is None:
             out = np.empty((len(rows), 2 * half), dtype=self.dtype)
-        angles = (rows - self.origin).astype(self.dtype, copy=False) @ self._frequencies
+        angles = (as_dense(rows) - self.origin).astype(self.dtype, copy=False) @ self._frequencies
         np.cos(angles, out=out[:, :half])
         np.sin(angles, out=out[:, half:])
         out *= np.asarray(np.sqrt(1 / half), dtype=self.dtype)
@@ -145,7 +146,7 @@ class TensorSketchMap(ExplicitMap):
         from scipy import fft
 
         X = np.ones((self.n_features + 1, len(rows)), dtype=self.dtype)
-        X[:-1] = rows.T
+        X[:-1] = as_dense(rows).T
         product = None
         for sketch in self._sketches:
             transform = fft.rfft(sketch @ X, axis=0)  # (size / 2 + 1, rows)

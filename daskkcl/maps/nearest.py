@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Kernel
+from ..kernels.rows import as_dense
 
 __all__ = ["MANY", "Cells", "NearestLandmarks", "code_bits", "make_cells", "nearest_mask", "nearest_rows"]
 
@@ -131,7 +132,7 @@ class NearestLandmarks:
             if self.kernel is not None:
                 encode(right.block(some, S[: len(some)])[0], lengths, names, place, p, self.unit, out)
                 continue
-            X = np.subtract(some, origin).astype(self.dtype, copy=False)
+            X = np.subtract(as_dense(some), origin).astype(self.dtype, copy=False)
             if self.cells is None:
                 encode(np.matmul(X, right, out=S[: len(some)]), lengths, names, place, p, self.unit, out)
             else:

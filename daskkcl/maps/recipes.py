@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..kernels import Kernel, check_degenerate
+from ..kernels.rows import is_sparse
 from ..random import Key
 from .base import Map
 from .explicit import IdentityMap, ProjectedMap
@@ -52,6 +53,7 @@ class Sizes:
     landmarks: int
     clusters: int
     itemsize: int
+    cells: int  # numbers that a row takes: the features, or fewer if it is sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +121,17 @@ class Recipe:
         """Return the columns of the measurements."""
         return s.landmarks
 
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        """Bound the numbers that a sparse row takes: those of the kernel; all d where the map wants dense rows."""
+        return kernel.sparse_width(d, entries) if self.uses_landmarks and kernel is not None else d
+
     def inner(self, s: Sizes) -> int:
         """Return the columns of what is computed on the way to them."""
         return 0
 
     def fixed_bytes(self, s: Sizes) -> int:
         """Return what the map holds, and what making it holds beside the sample."""
-        return 7 * 8 * s.landmarks**2 + s.landmarks * s.features * (8 + 2 * s.itemsize)
+        return 7 * 8 * s.landmarks**2 + s.landmarks * s.cells * (8 + 2 * s.itemsize)
 
     def begin(self, making: Making) -> Any:
         """Make the map, or what is to be summed first: a `Stream`, or `Coded` for a map that is made in two steps."""
@@ -205,6 +211,11 @@ class Fixed(Recipe):
 
     def width(self, s: Sizes) -> int:
         return int(self.map_.n_measurements)
+
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        inner = getattr(self.map_, "inner", getattr(self.map_, "nearest", self.map_))
+        own = inner.kernel if is_sparse(getattr(inner, "landmarks", None)) else None
+        return d if own is None else own.sparse_width(d, entries)
 
     def inner(self, s: Sizes) -> int:
         return int(self.map_.scratch_bytes(1024) // (1024 * s.itemsize))

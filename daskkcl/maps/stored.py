@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..kernels import Kernel, Polynomial
+from ..kernels.rows import SparseRows
 from .base import Map
 from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap
@@ -17,13 +18,16 @@ from .nearest import Cells, NearestLandmarks
 from .sparse_kernel import SparseKernelMap
 from .spectral import CodeMap, SpectralMap
 
-__all__ = ["ARRAYS", "NAMES", "restore_map", "store_map"]
+__all__ = ["ARRAYS", "NAMES", "restore_map", "restore_rows", "store_map", "store_rows"]
 
 Arrays = dict[str, NDArray[Any]]
 
 ARRAYS = {
     # name: number of dimensions
     "landmarks": 2,
+    "landmarks_data": 1,  # sparse ones in three parts
+    "landmarks_indices": 1,
+    "landmarks_indptr": 1,
     "origin": 1,
     "projection": 2,
     "frequencies": 2,
@@ -48,14 +52,14 @@ def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
         numbers, arrays = store_map(map_.inner)
         return numbers, {**arrays, "projection": map_.projection}
     if isinstance(map_, LandmarkMap):
-        return {}, {"landmarks": map_.landmarks}
+        return {}, store_rows("landmarks", map_.landmarks)
     if isinstance(map_, RandomFourierMap):
         return {}, {"origin": map_.origin, "frequencies": map_.frequencies}
     if isinstance(map_, TensorSketchMap):
         return {"size": map_.size}, {"buckets": map_.buckets, "signs": map_.signs}
     if isinstance(map_, SpectralMap):
         nearest = map_.nearest
-        arrays = {"landmarks": nearest.landmarks, "origin": nearest.origin, "table": map_.codes.table}
+        arrays = {"origin": nearest.origin, "table": map_.codes.table} | store_rows("landmarks", nearest.landmarks)
         if nearest.cells is not None:
             arrays |= {"cell_centres": nearest.cells.centres, "cell_members": nearest.cells.members}
         return {"n_neighbors": nearest.n_neighbors, "bits": nearest.bits}, arrays
@@ -94,14 +98,14 @@ def restore_map(
         return TensorSketchMap(kernel, buckets, signs, size, dtype)
     if name == "sparse":
         return _sparse(parts, kernel, dtype)
-    landmarks = parts.array("landmarks", (None, n_features))
+    landmarks = parts.rows("landmarks")
     kernel.columns(landmarks[:1], dtype)  # refuses what it cannot be used on
     return LandmarkMap(kernel, landmarks, dtype)
 
 
 def _spectral(parts: _Parts, kernel: Kernel | None, dtype: np.dtype[Any]) -> SpectralMap:
     d = parts.n_features
-    landmarks, origin = parts.array("landmarks", (None, d)), parts.array("origin", (d,))
+    landmarks, origin = parts.rows("landmarks"), parts.array("origin", (d,))
     m = len(landmarks)
     p, bits = parts.number("n_neighbors", 1, m), parts.number("bits", 1, 22)
     table = parts.array("table", (m, None))
@@ -136,6 +140,18 @@ def _sparse(parts: _Parts, kernel: Kernel, dtype: np.dtype[Any]) -> SparseKernel
     return SparseKernelMap(kernel, rows, matrix, values, vectors, p, dtype)
 
 
+def store_rows(name: str, rows: Any) -> Arrays:
+    """Return rows as arrays to be saved: one, or three if they are sparse."""
+    if not isinstance(rows, SparseRows):
+        return {name: rows}
+    return {f"{name}_data": rows.data, f"{name}_indices": rows.indices, f"{name}_indptr": rows.indptr}
+
+
+def restore_rows(name: str, arrays: Arrays, n_features: int, n_rows: int | None = None) -> Any:
+    """Return the rows that `store_rows` took apart, or say what does not fit."""
+    return _Parts({}, arrays, n_features).rows(name, n_rows)
+
+
 class _Parts:
     """Numbers and arrays that are believed only after a look at them."""
 
@@ -155,6 +171,18 @@ class _Parts:
         fits = array.ndim == len(shape) and all(n == wanted or (wanted is None and n > 0) for n, wanted in pairs)
         _need(fits, f"its {name} do not fit")
         return array
+
+    def rows(self, name: str, n_rows: int | None = None) -> Any:
+        if f"{name}_data" not in self.arrays:
+            return self.array(name, (n_rows, self.n_features))
+        parts = [self.arrays.get(f"{name}_{part}", np.empty(0)) for part in ("data", "indices", "indptr")]
+        data, indices, indptr = parts
+        fits: Any = data.dtype.kind == "f" and all(part.dtype.kind in "iu" and part.ndim == 1 for part in parts[1:])
+        fits = fits and len(indptr) > 1 and len(indices) == len(data) and n_rows in (None, len(indptr) - 1)
+        fits = fits and indptr[0] == 0 and indptr[-1] == len(data) and (np.diff(indptr) >= 0).all()
+        fits = fits and (len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < self.n_features))
+        _need(bool(fits), f"its {name} do not fit")
+        return SparseRows(data, indices, indptr, self.n_features).canonical()
 
     def integers(self, name: str, shape: tuple[int | None, ...], below: int) -> NDArray[Any]:
         array = self.array(name, shape)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels import Kernel, Linear
+from ..kernels.rows import is_sparse
 from ..random import Key
 from .base import Map
 from .explicit import ProjectedMap
@@ -160,14 +162,17 @@ class Spectral(Recipe):
         return min(s.landmarks, self.n_components or s.clusters + MORE)
 
     def inner(self, s: Sizes) -> int:
-        return s.landmarks + 2 * s.features + 8 * self.n_neighbors
+        return s.landmarks + 2 * s.cells + 8 * self.n_neighbors
 
     def fixed_bytes(self, s: Sizes) -> int:
         m = s.landmarks
         pairs = min(m * m, s.rows * self.n_neighbors**2)
         dense = 4 * 8 * m * m if m <= 2000 else 8 * m * 4 * (5 * self.width(s) + 40)
-        cells = 8 * s.landmarks * s.features * s.itemsize if self._by_cells(m) else 0
-        return m * s.features * (8 + 2 * s.itemsize) + 6 * 12 * pairs + dense + cells
+        cells = 8 * s.landmarks * s.cells * s.itemsize if self._by_cells(m) else 0
+        return m * s.cells * (8 + 2 * s.itemsize) + 6 * 12 * pairs + dense + cells
+
+    def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
+        return (kernel or Linear()).sparse_width(d, entries)
 
     def _by_cells(self, m: int) -> bool:
         return self.search == "approximate" or (self.search == "auto" and m > MANY)
@@ -175,11 +180,13 @@ class Spectral(Recipe):
     def begin(self, making: Making) -> Coded:
         m = len(making.landmarks)
         p = min(self.n_neighbors, m)
-        origin = making.origin
-        by_cells = self._by_cells(m) and making.kernel is None
+        origin, kernel = making.origin, making.kernel
+        if kernel is None and is_sparse(making.landmarks):
+            kernel = Linear()  # the same distances, without moving rows to their mean
+        by_cells = self._by_cells(m) and kernel is None
         cells = make_cells(making.landmarks, origin, p) if by_cells else None
         bits = code_bits(making.n_rows)
-        nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, making.kernel, cells)
+        nearest = NearestLandmarks(making.landmarks, origin, p, bits, making.dtype, kernel, cells)
         few = self.n_components or making.n_clusters
         most = self.n_components or making.n_clusters + MORE
         return Coded(nearest, min(few, m), min(most, m), self.diffusion, making.key.child("spectral"))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..blocks.sources import local_path
 from ..errors import CheckpointError, InvalidInputError, StorageError
 from ..kernels import Kernel
+from ..kernels.rows import is_sparse
 from ..maps.stored import store_map
 
 __all__ = ["Checkpoint", "describe", "digest", "saved_seed"]
@@ -165,6 +166,15 @@ def digest(state: dict[str, Any]) -> str:
     """Return a digest of named arrays."""
     total = blake2b(digest_size=16)
     for name in sorted(state):
+        if is_sparse(state[name]):
+            rows = state[name]
+            parts = {
+                "data": rows.data,
+                "indices": rows.indices.astype(np.int64),
+                "indptr": rows.indptr.astype(np.int64),
+            }
+            total.update(f"{name} {rows.shape} {digest(parts)}".encode())
+            continue
         array = np.ascontiguousarray(state[name])
         total.update(f"{name} {array.dtype.str} {array.shape}".encode())
         total.update(array.reshape(-1).view(np.uint8).data)  # not tobytes(): labels of all rows need no copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, write_run
-from ..blocks.sources import ArraySource, Source, ZarrSource, read_rows
+from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
+from ..blocks.sparse import CsrSource, fullest
 from ..errors import InvalidInputError
+from ..kernels.rows import SparseRows, join_blocks
 from ..plan import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
@@ -23,6 +26,7 @@ from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, 
 __all__ = [
     "Dataset",
     "RowReader",
+    "count_entries",
     "explain_bad_row",
     "gather",
     "load_rows",
@@ -48,7 +52,7 @@ class RowReader:
 
     def __init__(self, source: Source, edges: list[int]) -> None:
         self._source = source
-        self._slab_edges = source.slabs(edges) if isinstance(source, ZarrSource) else []
+        self._slab_edges = source.slabs(edges) if isinstance(source, (ZarrSource, CsrSource)) else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
@@ -57,7 +61,7 @@ class RowReader:
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 yield graph.value(self._source.array[a:b])
-        elif isinstance(self._source, ZarrSource):
+        elif isinstance(self._source, (ZarrSource, CsrSource)):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):
@@ -139,6 +143,9 @@ def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
 
 def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int, after: Any) -> NDArray[Any]:
     """Copy rows `start` to `stop` out of slabs, the first of which begins at row `first`."""
+    if isinstance(slabs[0], SparseRows):
+        rows = join_blocks(slabs)
+        return rows[start - first : stop - first]
     out = np.empty((stop - start, slabs[0].shape[1]), dtype=slabs[0].dtype)
     for slab in slabs:
         a, b = max(start, first), min(stop, first + len(slab))
@@ -222,6 +229,9 @@ def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layo
     """Read single rows by their numbers, in the order asked for."""
     if isinstance(source, ArraySource):
         return source.array[rows]
+    if source.sparse:
+        parts, places = _picked(engine, source, rows, layout, take_rows)
+        return join_blocks(parts)[np.argsort(np.concatenate(places), kind="stable")]
     out = np.empty((len(rows), source.n_features), dtype=source.dtype)
     return _look_up(engine, source, rows, layout, take_rows, out)
 
@@ -245,6 +255,15 @@ def _look_up(
     out: NDArray[Any],
 ) -> NDArray[Any]:
     """Fill `out` with what `look` says of single rows, in the order asked for."""
+    for part, places in zip(*_picked(engine, source, rows, layout, look), strict=True):
+        out[places] = part
+    return out
+
+
+def _picked(
+    engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layout, look: Callable[..., Any]
+) -> tuple[list[Any], list[NDArray[np.intp]]]:
+    """Return what `look` says of single rows, block by block, and the places of these among the rows asked for."""
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     order = np.argsort(rows, kind="stable")
@@ -259,9 +278,7 @@ def _look_up(
     engine.progress.begin("sampling", len(wanted), "blocks")
     parts = run_blocks(engine, source, edges, pick, watch=look.__name__, step=1)
     engine.progress.end()
-    for piece, part in zip(wanted.values(), parts, strict=True):
-        out[order[piece]] = part
-    return out
+    return parts, [order[piece] for piece in wanted.values()]
 
 
 def take_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -280,6 +297,9 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     if isinstance(source, ArraySource):
         return source
     edges = block_edges(source.n_rows, layout.block_rows)
+    if source.sparse:
+        blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
+        return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries, stored=source.stored)
     out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
@@ -304,7 +324,9 @@ def shuffle(
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
-    shuffled = Shuffled(key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch)
+    shuffled = Shuffled(
+        key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse
+    )
     runs = count()
 
     def write(graph: Graph) -> Consume:
@@ -315,6 +337,21 @@ def shuffle(
     run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
+
+
+def count_entries(engine: Engine, source: DaskSource) -> DaskSource:
+    """Return a source of sparse blocks that knows their entries: they are looked at once, chunk by chunk."""
+    edges = [0, *np.cumsum(source.array.chunks[0]).tolist()]
+    count_of = run_blocks(
+        engine.with_threads(1), source, edges, lambda graph: lambda start, rows: graph.call(row_counts, rows)
+    )
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(count_of), dtype=np.int64)])
+    return replace(source, entries=fullest(indptr), stored=int(indptr[-1]))
+
+
+def row_counts(rows: SparseRows) -> NDArray[np.int32]:
+    """Return the entries of every row."""
+    return np.diff(rows.indptr).astype(np.int32)
 
 
 def explain_bad_row(engine: Engine, source: Source, layout: Layout, error: BadRowError) -> InvalidInputError:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..kernels import Kernel
+from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
 from ..plan import Stage, tile_rows
@@ -88,7 +89,7 @@ class ExactWalk:
 
 def exact_bytes(problem: Problem) -> int:
     """Return what the kernel matrix takes, with everything that is held beside it."""
-    p, d, c = problem.n_rows + problem.c, problem.source.n_features, problem.c
+    p, d, c = problem.n_rows + problem.c, problem.cells, problem.c
     assert problem.kernel is not None
     scratch = problem.kernel.scratch_bytes(p, d, p, 8)
     return 8 * (p * p + 8 * c * p + 4 * p * d) + p * (problem.row_bytes + 3 * c * 8) + scratch
@@ -97,7 +98,7 @@ def exact_bytes(problem: Problem) -> int:
 def exact_stage(problem: Problem, recorded: int = 0) -> list[Stage]:
     """Return the stages of an exact run: the kernel matrix, and labels by the kernel with all rows."""
     whole = _whole(problem)
-    n, d = problem.n_rows, problem.source.n_features
+    n, d = problem.n_rows, problem.cells
     beside = whole.centres_bytes + n * d * (8 + 2 * problem.dtype.itemsize) + 8 * recorded
     matrix = Stage("kernel matrix", row_bytes=0, fixed_bytes=problem.map_bytes + exact_bytes(problem) + 8 * recorded)
     return [matrix, whole.stage("labelling", fixed_bytes=problem.map_bytes + beside)]
@@ -123,7 +124,8 @@ def load_exact(setup: Setup, more: Floats | None = None) -> ExactRows:
     numbers = np.arange(len(rows)) if bad is None else np.flatnonzero(~bad)
     objects = rows[numbers].astype(np.float64)
     if more is not None:
-        objects = np.concatenate([objects, more.astype(np.float64)])
+        further: Any = SparseRows.of(more) if is_sparse(objects) else more
+        objects = join_blocks([objects, further.astype(np.float64)])
     kernel: Kernel = setup.map_.kernel
     with single_threaded():
         K = kernel(objects, objects)
@@ -231,6 +233,6 @@ def exact_model(setup: Setup, exact: ExactRows, A: Floats, rule: Any) -> Model:
         norms = np.einsum("cp,cp->c", A @ exact.K, A)
     used = (A != 0).any(axis=0)
     map_ = LandmarkMap(exact.kernel, exact.rows[used], problem.dtype)
-    rows = tile_rows(problem.source.n_features, problem.n_rows, problem.dtype.itemsize)
+    rows = tile_rows(problem.cells, problem.n_rows, problem.dtype.itemsize)
     centres = Centres(np.ascontiguousarray(A[:, used]), norms, None, problem.dtype)
     return Model(Reader(map_, rows, problem.nan), centres, rule)

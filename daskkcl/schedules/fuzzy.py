@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.rows import join_blocks
 from ..maps.base import Centres, Map, squared_distances
 from ..random import Key
 from ..rules.fuzzy import Fuzzy, FuzzyRun, best_fuzzy_run
@@ -78,7 +79,7 @@ class Prototypes:
     @staticmethod
     def join(parts: list[Prototypes]) -> Prototypes:
         """Put candidates one behind the other."""
-        return Prototypes(np.concatenate([p.rows for p in parts]), np.concatenate([p.numbers for p in parts]))
+        return Prototypes(join_blocks([p.rows for p in parts]), np.concatenate([p.numbers for p in parts]))
 
     def nearest(self, centres: Centres, map_: Map) -> Prototypes:
         """Return the candidate nearest to each centre, ties to the lowest number."""

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Kernel
+from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
+from ..maps.stored import restore_rows, store_rows
 from ..random import Key
 from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, kernel_matrix, weighted_kernel_fcm
@@ -35,7 +37,7 @@ Floats = NDArray[Any]
 class Objects:
     """Weighted rows and their numbers in the data."""
 
-    rows: Floats
+    rows: Any  # dense or sparse
     numbers: NDArray[np.int64]
     weights: Floats
 
@@ -43,7 +45,7 @@ class Objects:
     def join(parts: list[Objects]) -> Objects:
         """Put objects one behind the other."""
         return Objects(
-            np.concatenate([part.rows for part in parts]),
+            join_blocks([part.rows for part in parts if len(part.rows)]),
             np.concatenate([part.numbers for part in parts]),
             np.concatenate([part.weights for part in parts]),
         )
@@ -51,7 +53,12 @@ class Objects:
     @property
     def state(self) -> dict[str, Any]:
         """The arrays of a checkpoint."""
-        return {"rows": self.rows, "numbers": self.numbers, "weights": self.weights}
+        return {**store_rows("rows", self.rows), "numbers": self.numbers, "weights": self.weights}
+
+    @staticmethod
+    def restored(state: dict[str, Any], n_features: int) -> Objects:
+        """Return the objects of a checkpoint."""
+        return Objects(restore_rows("rows", state, n_features), state["numbers"], state["weights"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +113,9 @@ class Literal:
         if self.start_rows is None or carried:
             return objects
         none = np.full(len(self.start_rows), -1)
+        if is_sparse(objects.rows):
+            rows = SparseRows.of(self.start_rows).astype(objects.rows.dtype)
+            return Objects.join([objects, Objects(rows, none, np.zeros(len(none)))])
         start = Objects(self.start_rows.astype(objects.rows.dtype, copy=False), none, np.zeros(len(none)))
         if not np.array_equal(start.rows, self.start_rows):  # centre rows need not be of the data's type
             objects = replace(objects, rows=objects.rows.astype(np.float64))
@@ -157,8 +167,9 @@ def sample_literal(setup: Setup, literal: Literal, sample_rows: int, checkpoint:
 def online_literal(setup: Setup, literal: Literal, order: str, checkpoint: Checkpoint) -> FuzzyResult:
     """Online kernel fuzzy c-means (Algorithm 6): chunks with kernel matrices of their own, then their prototypes."""
     key, n_rows, saved = setup.problem.key.child("okfcm"), setup.problem.n_rows, checkpoint.load()
-    none = Objects(np.empty((0, setup.source.n_features), setup.source.dtype), np.empty(0, np.int64), np.empty(0))
-    prototypes = Objects(saved["rows"], saved["numbers"], saved["weights"]) if saved else none
+    d = setup.source.n_features
+    none = Objects(np.empty((0, d), setup.source.dtype), np.empty(0, np.int64), np.empty(0))
+    prototypes = Objects.restored(saved, d) if saved else none
     position = int(saved["position"]) if saved else 0
     if position < n_rows:
         walk = ChunkWalk(setup, order, position)
@@ -196,7 +207,7 @@ def single_pass_literal(setup: Setup, literal: Literal, order: str, checkpoint: 
     if saved:
         position = int(saved["position"])
         if "A" in saved:
-            objects = Objects(saved["rows"], saved["numbers"], saved["weights"])
+            objects = Objects.restored(saved, setup.source.n_features)
             state = (objects, _restore_run(saved), int(saved["carried"]))
     if position < n_rows:
         walk = ChunkWalk(setup, order, position)

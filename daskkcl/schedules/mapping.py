@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source, ZarrSource
-from ..kernels import Kernel
+from ..kernels import Kernel, Linear
+from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Map
 from ..maps.landmarks import choose_landmarks
 from ..maps.nearest import MANY, NearestLandmarks, make_cells
@@ -35,6 +36,7 @@ _WIDTH_ROWS = 2000
 _LLOYD_STEPS = 5  # of the landmarks' k-means: they need to be spread well, not to be the best there are
 _SEED_ROUNDS = 8
 _THREADS = 4  # at most: what the plan counts with
+_ROUNDING = 1e-6  # squared distances of sparse rows, as a share of squared lengths, that blocks cannot tell from zero
 _SLICE_ROWS, _SLICE_COLUMNS = 1024, 64
 
 
@@ -69,11 +71,11 @@ def make_map(
 # --- landmarks ---------------------------------------------------------------------------------------------------
 
 
-def _landmarks(problem: Problem, engine: Engine, sample: Floats, kernel: Kernel | None) -> Floats:
+def _landmarks(problem: Problem, engine: Engine, sample: Any, kernel: Kernel | None) -> Any:
     if not problem.recipe.uses_landmarks:
         return sample[:0]
     if not isinstance(problem.landmarks, str):
-        return problem.landmarks
+        return SparseRows.of(problem.landmarks) if is_sparse(sample) else problem.landmarks
     m = min(problem.n_landmarks, len(sample))
     if problem.landmarks == "kmeans":
         return k_means_landmarks(sample, m, engine, problem.key.child("landmarks"))
@@ -87,7 +89,7 @@ def k_means_bytes(rows: int, n_landmarks: int, n_features: int) -> int:
     return centres + slices + _THREADS * 8 * rows * _SLICE_COLUMNS + 60 * rows
 
 
-def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key) -> Floats:
+def k_means_landmarks(sample: Any, n_landmarks: int, engine: Engine, key: Key) -> Any:
     """Return centres of a short k-means of the sample, seeded far from one another, on the threads of this process.
 
     Seeds come in rounds: each draws a share of them with probability proportional to the squared distance from those
@@ -95,13 +97,14 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key
     cut at fixed places, so the centres do not depend on the threads.
     """
     here = Engine(None, min(_THREADS, engine.threads), engine.progress)
-    origin = sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
+    sparse = is_sparse(sample)  # then rows stay where they are, and centres, means of a few of them, are sparse too
+    origin = np.zeros(1) if sparse else sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
     here.progress.begin("landmarks", (_LLOYD_STEPS + 1) * len(sample))
     seeds = np.arange(-(-n_landmarks // _SEED_ROUNDS))
     nearest = np.full(len(sample), np.inf)
     new = seeds
     for number in range(1, _SEED_ROUNDS):
-        _, distances = _nearest(here, sample, origin, sample[new] - origin)
+        _, distances = _nearest(here, sample, origin, sample[new] if sparse else sample[new] - origin)
         nearest = np.minimum(nearest, distances)
         nearest[seeds] = 0
         wanted = -(-n_landmarks * (number + 1) // _SEED_ROUNDS) - len(seeds)
@@ -112,26 +115,34 @@ def k_means_landmarks(sample: Floats, n_landmarks: int, engine: Engine, key: Key
         if len(new) == 0:
             break
         seeds = np.concatenate([seeds, new])
-    centres = sample[seeds[:n_landmarks]] - origin
+    chosen = sample[seeds[:n_landmarks]]
+    centres = chosen if sparse else chosen - origin
     for _ in range(_LLOYD_STEPS):
         labels, _ = _nearest(here, sample, origin, centres)
+        if sparse:
+            centres = sparse_means(sample, labels, centres)
+            continue
         graph = Graph()
         shared = graph.value((sample, origin, labels, centres))
         keys = [graph.call(mean_columns, shared, a) for a in range(0, sample.shape[1], _SLICE_COLUMNS)]
         centres = np.concatenate(here.run(graph, keys), axis=1)
     here.progress.end()
-    return centres + origin
+    return centres if sparse else centres + origin
 
 
-def _nearest(here: Engine, sample: Floats, origin: Floats, centres: Floats) -> tuple[NDArray[np.intp], Floats]:
+def _nearest(here: Engine, sample: Any, origin: Floats, centres: Any) -> tuple[NDArray[np.intp], Floats]:
     """Return the nearest centre of every row of the sample and its squared distance."""
-    cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY else None
-    search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), None, cells)
-    search.settle()
     graph = Graph()
-    shared = graph.value((sample, origin, centres.astype(np.float32), search))
-    keys = [graph.call(nearest_slice, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
-    parts = here.run(graph, keys, "nearest_slice", _SLICE_ROWS)
+    if is_sparse(sample):
+        look, columns = nearest_sparse, Linear().columns(centres, np.float32)
+        shared = graph.value((sample, columns, centres.squared_norms().astype(np.float32)))
+    else:
+        cells = make_cells(centres, np.zeros(len(origin)), 1) if len(centres) > MANY else None
+        search = NearestLandmarks(centres, np.zeros(len(origin)), 1, 22, np.dtype(np.float32), None, cells)
+        search.settle()
+        look, shared = nearest_slice, graph.value((sample, origin, centres.astype(np.float32), search))
+    keys = [graph.call(look, shared, a) for a in range(0, len(sample), _SLICE_ROWS)]
+    parts = here.run(graph, keys, look.__name__, _SLICE_ROWS)
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -143,6 +154,31 @@ def nearest_slice(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
     own = search.encode(rows)[:, 0].astype(np.intp)
     rows -= centres[own]
     return own, np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+
+
+@task
+def nearest_sparse(shared: Any, first: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return the nearest centres of some sparse rows of the sample, and their squared distances."""
+    sample, columns, lengths = shared
+    rows = sample[first : first + _SLICE_ROWS]
+    D, squares = columns.block(rows)
+    D *= -2
+    D += lengths
+    own = D.argmin(axis=1)
+    distances = np.take_along_axis(D, own[:, None], axis=1)[:, 0] + squares.astype(np.float64)
+    return own, np.where(distances > _ROUNDING * (squares + lengths[own]), distances, 0.0)
+
+
+def sparse_means(sample: Any, labels: NDArray[np.intp], centres: Any) -> Any:
+    """Return the means of clusters of sparse rows; a cluster without rows stays."""
+    from scipy.sparse import csr_array
+
+    counts = np.bincount(labels, minlength=len(centres))
+    share = 1 / counts[labels]
+    members = csr_array((share, (labels, np.arange(len(labels)))), shape=(len(centres), len(labels)))
+    means = SparseRows.of(members @ sample.astype(np.float64).csr()).astype(sample.dtype)
+    both = join_blocks([means, centres.astype(sample.dtype)])
+    return both[np.arange(len(centres)) + len(centres) * (counts == 0)]
 
 
 @task

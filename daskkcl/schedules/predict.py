@@ -12,6 +12,7 @@ from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
 from ..plan import Layout, Stage, block_edges
 from ..system import single_threaded
+from .engine import Engine
 from .setup import Problem
 from .tasks import Model, Reader, distance_block, label_block, measurement_block, membership_block
 
@@ -19,6 +20,7 @@ __all__ = [
     "block_layout",
     "block_rows",
     "compute_here",
+    "label_range",
     "lazy_distances",
     "lazy_labels",
     "lazy_measurements",
@@ -40,7 +42,7 @@ def block_rows(source: Source, reader: Reader, answer_bytes: int, threads: int =
 
 
 def _block_rows(source: Source, tile: int, answer_bytes: int) -> int:
-    row_bytes = max(64, source.n_features * source.dtype.itemsize + answer_bytes)
+    row_bytes = max(64, source.row_bytes + answer_bytes)
     return tile * max(1, _BLOCK_BYTES // (row_bytes * tile))
 
 
@@ -79,6 +81,13 @@ def compute_here(lazy: Any) -> Any:
 
     with single_threaded():
         return lazy.compute(scheduler=threaded.get)
+
+
+def label_range(labels: Any, engine: Engine) -> tuple[int, int]:
+    """Return the lowest and the highest of some labels, numpy or dask."""
+    ends = labels.min(), labels.max()
+    lowest, highest = ends if isinstance(labels, np.ndarray) else engine.compute(ends)
+    return int(lowest), int(highest)
 
 
 def lazy_labels(source: Source, model: Model) -> Any:

@@ -17,6 +17,8 @@ from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError, MemoryLimitError
 from ..kernels import Kernel
+from ..kernels.base import TILE_ROWS
+from ..kernels.rows import as_dense, join_blocks
 from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
@@ -77,18 +79,25 @@ class Problem:
     @property
     def sizes(self) -> Sizes:
         """The numbers that the map's costs depend on."""
-        return Sizes(self.n_rows, self.source.n_features, self.n_landmarks, self.c, self.dtype.itemsize)
+        return Sizes(self.n_rows, self.source.n_features, self.n_landmarks, self.c, self.dtype.itemsize, self.cells)
+
+    @property
+    def cells(self) -> int:
+        """Numbers that a row takes while it is measured: its features, or fewer if it is sparse and may stay so."""
+        if not self.source.sparse:
+            return self.source.n_features
+        return self.recipe.sparse_width(self.kernel, self.source.n_features, self.source.row_entries)
 
     @property
     def tile_rows(self) -> int:
         """Rows of a tile."""
         widest = max(self.n_measurements, self.recipe.inner(self.sizes))
-        return tile_rows(self.source.n_features, widest, self.dtype.itemsize)
+        return tile_rows(self.cells, widest, self.dtype.itemsize)
 
     @property
     def sample_rows(self) -> int:
         """Rows of the sample: depends on the problem's shape only."""
-        affordable = _SAMPLE_BYTES // (8 * self.source.n_features)
+        affordable = _SAMPLE_BYTES // (8 * self.cells)
         rows = max(min(_SAMPLE_ROWS, affordable), 20 * self.c)
         if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
             rows = max(rows, self.n_landmarks)
@@ -101,7 +110,7 @@ class Problem:
     @property
     def row_bytes(self) -> int:
         """A row as it is stored, or its code if that is more: passes read one or the other."""
-        return max(self.source.n_features * self.source.dtype.itemsize, self.recipe.code_bytes)
+        return max(self.source.row_bytes, self.recipe.code_bytes)
 
     @property
     def measured_bytes(self) -> int:
@@ -115,9 +124,10 @@ class Problem:
         inner = self.recipe.inner(self.sizes)
         scratch = rows * inner * itemsize
         if self.kernel is not None:
-            scratch += self.kernel.scratch_bytes(
-                rows, self.source.n_features, max(inner, self.n_measurements), itemsize
-            )
+            scratch += self.kernel.scratch_bytes(rows, self.cells, max(inner, self.n_measurements), itemsize)
+        if self.source.sparse:  # a tile made dense, a product before it is in its place
+            scratch += min(rows, TILE_ROWS) * (2 * itemsize + 8) * max(inner, self.n_measurements)
+            scratch += rows * self.cells * (itemsize + 8)
         return rows * (self.measured_bytes + self.c * (3 * itemsize + 8) + 32) + scratch
 
     @property
@@ -133,27 +143,44 @@ class Problem:
     @property
     def map_bytes(self) -> int:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
-        sample = self.sample_rows * (self.row_bytes + 8)
+        sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
-        return self.recipe.fixed_bytes(self.sizes) + sample + weights + self.centres_bytes
+        # means of sparse rows have more entries than rows have, together no more than the sample
+        means = (
+            3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
+        )
+        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
 
     @property
     def preparing_bytes(self) -> int:
         """The most that is held beside the map before any block is met: one after another, each from the sample."""
-        s, m, d, c = self.sample_rows, self.n_landmarks, self.source.n_features, self.c
+        s, m, d, c = self.sample_rows, self.n_landmarks, self.cells, self.c
         width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
         steps = {
-            "gathered in pieces": s * (self.row_bytes + 16),
-            "counting clusters": counting_bytes(s, d) if self.n_clusters is None else 0,
+            "gathered in pieces": s * (self.source.mean_bytes + 16),
+            "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
             "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
         }
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
         if self.recipe.uses_landmarks:
-            steps["kmeans"] = k_means_bytes(s, m, d) if self._landmarks_by("kmeans") else 0
+            steps["kmeans"] = self._k_means_bytes if self._landmarks_by("kmeans") else 0
             steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self._landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
+
+    @property
+    def _k_means_bytes(self) -> int:
+        s, m, d = self.sample_rows, self.n_landmarks, self.source.n_features
+        if not self.source.sparse:
+            return k_means_bytes(s, m, d)
+        # centres have no more entries than the sample, unless those are many, and then no more than d; some copies
+        return k_means_bytes(s, m, 0) + 8 * min(s * self.source.mean_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
+
+    @property
+    def rows_bytes(self) -> int:
+        """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
+        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
 
     def _landmarks_by(self, name: str) -> bool:
         return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
@@ -258,7 +285,8 @@ def plan_run(
 ) -> Plan:
     """Plan a run, or refuse before anything is read."""
     import dask.array  # noqa: F401
-    import scipy.linalg  # noqa: F401  (what a run will import is part of what the process takes)
+    import scipy.linalg
+    import scipy.sparse  # noqa: F401  (what a run will import is part of what the process takes)
     import zarr  # noqa: F401
 
     if engine.local:
@@ -308,7 +336,7 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     A measurement of 4 bytes comes back from disk at about 1 ns a byte; computing it takes d multiplications at
     about 30 a nanosecond and core, and reading d features. Writing pays only over several passes.
     """
-    d, itemsize = problem.source.n_features, problem.dtype.itemsize
+    d, itemsize = problem.cells, problem.dtype.itemsize
     inner = problem.recipe.inner(problem.sizes) or problem.n_measurements
     cheap = problem.recipe.code_bytes or problem.kernel is None
     if cheap or n_passes < 4 or not (engine.local or problem.scratch):
@@ -338,7 +366,7 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
     sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
-        n_clusters, evidence = find_n_clusters(sample)
+        n_clusters, evidence = find_n_clusters(as_dense(sample))
     if n_clusters > len(sample):
         raise InvalidInputError(
             f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
@@ -377,7 +405,7 @@ def draw_rows(
         take = min(4 * take, max(4 * wanted, _SCREENED_ROWS))
     if more:
         added = np.concatenate(more)[: wanted - len(numbers)]
-        sample = np.concatenate([sample, gather(engine, source, added, layout)])
+        sample = join_blocks([sample, gather(engine, source, added, layout)])
         numbers = np.concatenate([numbers, added])
     if len(sample) == 0:
         raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
@@ -406,6 +434,6 @@ def _repeated(sample: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any
     """
     total = float(weights.sum())
     if total <= _SAMPLE_ROWS and (weights == np.floor(weights)).all():
-        return np.repeat(sample, weights.astype(np.int64), axis=0)
+        return sample[np.repeat(np.arange(len(sample)), weights.astype(np.int64))]
     places = (np.arange(_SAMPLE_ROWS) + 0.5) * (total / _SAMPLE_ROWS)
     return sample[np.minimum(np.searchsorted(np.cumsum(weights), places), len(sample) - 1)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.rows import join_blocks
 from ..maps.base import Centres
 from ..random import Key
 from ..rules.fuzzy import FuzzyRun
@@ -45,7 +46,11 @@ class Chunk:
 
     def join(self, rows: Floats, weights: Floats) -> Chunk:
         """Return the chunk with more rows behind."""
-        return Chunk(np.concatenate([self.rows, rows]), np.concatenate([self.weights, weights]), self.start)
+        return Chunk(
+            join_blocks([self.rows, rows]) if len(self.rows) else rows,
+            np.concatenate([self.weights, weights]),
+            self.start,
+        )
 
     def split(self, n_rows: int) -> tuple[Chunk, Chunk]:
         """Return the first rows, and the rest."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch, read_array, write_array
 from ..errors import InvalidInputError
+from ..kernels.rows import SparseRows
 from ..maps.base import Centres, Map
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
@@ -121,6 +122,9 @@ class Measured:
 
 def bad_rows(rows: Floats) -> NDArray[np.bool_] | None:
     """Return a mask of rows with a NaN or infinity, or None when there is none."""
+    if isinstance(rows, SparseRows):
+        wrong = ~np.isfinite(rows.data)
+        return np.bincount(rows.row_numbers()[wrong], minlength=len(rows)) > 0 if wrong.any() else None
     if rows.dtype.kind != "f" or rows.size == 0:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -138,6 +142,9 @@ def first_bad_row(rows: Floats, start: int) -> tuple[int, int] | None:
     if bad is None:
         return None
     row = int(np.flatnonzero(bad)[0])
+    if isinstance(rows, SparseRows):
+        one = rows[row : row + 1]
+        return start + row, int(one.indices[~np.isfinite(one.data)][0])
     return start + row, int(np.flatnonzero(~np.isfinite(rows[row]))[0])
 
 
@@ -170,10 +177,17 @@ def clean_rows(rows: Floats, start: int, nan: str, dtype: np.dtype[Any]) -> tupl
     if bad is not None:
         if nan == "raise":
             raise BadRowError(start + int(np.flatnonzero(bad)[0]))
-        rows = np.where(bad[:, None], np.zeros((), rows.dtype), rows)
-    if rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize:
+        rows = zeroed(rows, bad)
+    if isinstance(rows, SparseRows):
+        _check_range(np.abs(rows.data) <= np.finfo(dtype).max, dtype)
+    elif rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize:
         _check_range(np.maximum(rows.max(axis=1), -rows.min(axis=1)) <= np.finfo(dtype).max, dtype)
     return rows, bad
+
+
+def zeroed(rows: Any, where: NDArray[np.bool_]) -> Any:
+    """Return rows with zeros for some of them."""
+    return rows.without(where) if isinstance(rows, SparseRows) else np.where(where[:, None], rows.dtype.type(0), rows)
 
 
 def _check_range(fits: NDArray[np.bool_], dtype: np.dtype[Any]) -> None:

@@ -1,0 +1,181 @@
+"""From what users pass to a source: paths, URLs, Zarr arrays and groups, dask, xarray, numpy, scipy."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInputError, WrongTypeError, did_you_mean
+from .sources import ArraySource, DaskSource, ZarrSource, local_path
+from .sparse import CsrSource, is_csr, open_csr, open_sparse
+
+__all__ = ["open_source"]
+
+
+def open_source(
+    data: Any, component: str | None = None, storage_options: dict[str, Any] | None = None
+) -> ZarrSource | CsrSource | DaskSource | ArraySource:
+    """Make a source of what the user passed, or say in one sentence why that cannot be.
+
+    Parameters
+    ----------
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
+    component : str, optional
+        The array inside a group.
+    storage_options : dict, optional
+        For URLs, as fsspec takes them.
+    """
+    source: ZarrSource | CsrSource | DaskSource | ArraySource
+    if isinstance(data, (str, os.PathLike)):
+        data = _open_zarr(local_path(os.fspath(data)), storage_options)
+    elif storage_options is not None:
+        raise InvalidInputError("storage_options only goes with a path or URL.")
+    module = type(data).__module__.partition(".")[0]
+    if module == "zarr":
+        table = _component(_opened(data), component)
+        source = open_csr(table, _guarded) if is_csr(table) else ZarrSource(_guarded(table))
+    elif component is not None:
+        raise InvalidInputError("component= only goes with a Zarr path or group.")
+    elif module == "xarray":
+        source = _from_xarray(data)
+    elif module == "dask":
+        array = _from_dask(data)
+        source = DaskSource(array, entries=int(type(array._meta) is not np.ndarray))  # to be counted
+    elif module == "scipy":
+        source = open_sparse(data)
+    else:
+        source = ArraySource(np.asarray(data))
+    _check_table(source)
+    return source
+
+
+def _opened(data: Any) -> Any:
+    """Return the array or group of a zarr store; arrays and groups as they are."""
+    import zarr
+
+    if isinstance(data, (zarr.Array, zarr.Group)):
+        return data
+    try:
+        return zarr.open(data, mode="r")
+    except Exception as error:
+        raise InvalidInputError(
+            f"A {type(data).__name__} cannot be opened as Zarr ({type(error).__name__}: {error}). Pass a zarr.Array, "
+            "or a zarr.Group or store with component='name'."
+        ) from error
+
+
+def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
+    import zarr
+
+    if "://" not in path and not os.path.exists(path):
+        folder = os.path.dirname(os.path.abspath(path))
+        near = did_you_mean(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
+        raise InvalidInputError(f"There is nothing at {path!r}.{near}")
+    try:
+        return zarr.open(path, mode="r", storage_options=storage_options)
+    except Exception as error:
+        raise InvalidInputError(
+            f"{path!r} cannot be opened as Zarr ({type(error).__name__}: {error}). Pass the folder or URL of a Zarr "
+            "array, or of a group with component='name'."
+        ) from error
+
+
+def _component(data: Any, component: str | None) -> Any:
+    import zarr
+
+    if isinstance(data, zarr.Array):
+        if component is not None:
+            raise InvalidInputError(f"This is a Zarr array, not a group: leave out component={component!r}.")
+        return data
+    if component is None and is_csr(data):
+        return data
+    names = _table_names(data)
+    if component is None:
+        tables = [name for name in names if is_csr(data[name]) or getattr(data[name], "ndim", 0) == 2]
+        listed = f" It has {', '.join(map(repr, names[:8]))}." if names else " It has no arrays."
+        example = f", for example component={tables[0]!r}" if tables else ""
+        raise InvalidInputError(f"This is a Zarr group: say which array with component={example}.{listed}")
+    try:
+        array = data[component]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        near = did_you_mean(str(component), names)
+        raise InvalidInputError(
+            f"The group has no component {component!r}.{near} It has: {', '.join(names[:8]) or 'no arrays'}."
+        ) from None
+    if not isinstance(array, zarr.Array) and not is_csr(array):
+        inside = ", ".join(f"{component}/{name}" for name in _table_names(array)[:8])
+        raise InvalidInputError(f"{component!r} is a group, not an array. It has: {inside or 'nothing'}.")
+    return array
+
+
+def _guarded(array: Any) -> Any:
+    if array.shards is None:
+        return array
+    from .whole import read_whole
+
+    return read_whole(array)
+
+
+def _table_names(group: Any, prefix: str = "", depth: int = 3) -> list[str]:
+    names = [prefix + name for name in sorted(group.array_keys())]
+    if depth:
+        for name in sorted(group.group_keys()):
+            inner = group[name]
+            names += [prefix + name] if is_csr(inner) else _table_names(inner, f"{prefix}{name}/", depth - 1)
+    return names
+
+
+def _from_xarray(data: Any) -> DaskSource | ArraySource:
+    import xarray as xr
+
+    if not isinstance(data, xr.DataArray):
+        raise InvalidInputError("Pass one variable of the Dataset: a DataArray of rows and features.")
+    if data.chunks is None and not data.variable._in_memory:  # opened without dask: looking at it would read it all
+        data = data.chunk(data.encoding.get("preferred_chunks") or "auto")
+    return (
+        DaskSource(_dense_blocks(_from_dask(data.data)))
+        if data.chunks is not None
+        else ArraySource(np.asarray(data.data))
+    )
+
+
+def _from_dask(data: Any) -> Any:
+    import dask.array as da
+
+    if not isinstance(data, da.Array):
+        raise InvalidInputError(f"A {type(data).__name__} is not an array; use .to_dask_array(lengths=True) or so.")
+    if any(np.isnan(chunk) for chunks in data.chunks for chunk in chunks):
+        raise InvalidInputError("The dask array has chunks of unknown size; call .compute_chunk_sizes() on it first.")
+    meta = data._meta
+    if type(meta) is not np.ndarray and getattr(meta, "format", None) != "csr":
+        raise WrongTypeError(
+            f"The blocks of the dask array are of type {type(meta).__name__}; make them numpy arrays or CSR, for "
+            "example with .map_blocks(scipy.sparse.csr_array) if they are sparse."
+        )
+    return data
+
+
+def _dense_blocks(array: Any) -> Any:
+    if type(array._meta) is not np.ndarray:
+        raise WrongTypeError("The blocks of the DataArray are sparse; pass its dask array: X.data.")
+    return array
+
+
+def _check_table(source: ZarrSource | CsrSource | DaskSource | ArraySource) -> None:
+    shape = source.array.shape
+    if len(shape) != 2:
+        hint = " Reshape your data with .reshape(-1, 1) if it is one feature." if len(shape) == 1 else ""
+        raise InvalidInputError(
+            f"Expected 2D array, got {len(shape)}D array instead (shape {shape}): rows are objects, columns are "
+            f"features.{hint}"
+        )
+    if source.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"The data are of dtype {source.dtype}; daskkcl clusters real numbers (float, integer or bool). "
+            + ("Complex data not supported." if source.dtype.kind == "c" else "Encode them as numbers first.")
+        )
+    if shape[0] == 0 or shape[1] == 0:
+        what, name = (shape[0], "sample") if shape[0] == 0 else (shape[1], "feature")
+        raise InvalidInputError(f"Found array with {what} {name}(s) (shape={shape}) while a minimum of 1 is required.")
