@@ -156,6 +156,7 @@ class _BlasCap:
                 import scipy.linalg  # noqa: F401
                 from threadpoolctl import threadpool_limits
 
+                _take_openblas()
                 self._limiter = threadpool_limits(limits=1)
             self._holders += 1
         try:
@@ -164,8 +165,21 @@ class _BlasCap:
             with self._lock:
                 self._holders -= 1
                 if self._holders == 0:
+                    _take_openblas()
                     self._limiter.restore_original_limits()
                     self._limiter = None
+                    _take_openblas()
+
+
+def _take_openblas() -> None:
+    """Let this thread set limits. From 3.7 or so threadpoolctl obeys only the thread that did so first; others' calls
+    do nothing and say nothing. Here the threads are counted, so whoever comes first or goes last may.
+    """
+    from threadpoolctl import OpenBLASController  # type: ignore[attr-defined]
+
+    take = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if take is not None:
+        take(force=True)
 
 
 single_threaded = _BlasCap()
