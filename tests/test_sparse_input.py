@@ -280,6 +280,14 @@ def test_checkpoints(form, tmp_path):
     assert_array_equal(np.asarray(again.labels_), wanted)
 
 
+def test_a_checkpoint_with_other_sparse_landmarks_is_refused(tmp_path):
+    X, _ = make_rows()
+    one, other = (daskkcl.ApproxKernelKMeans(4, landmarks=X[a : a + 30], random_state=0) for a in (0, 30))
+    one.fit(X, checkpoint=tmp_path / "state.zarr")
+    with pytest.raises(daskkcl.errors.CheckpointError, match="landmarks"):
+        other.fit(X, checkpoint=tmp_path / "state.zarr")
+
+
 def test_shuffle_gives_every_row_once(tmp_path):
     from daskkcl.blocks.scratch import Scratch
 

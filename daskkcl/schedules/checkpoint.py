@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..blocks.sources import local_path
 from ..errors import CheckpointError, InvalidInputError, StorageError
 from ..kernels import Kernel
-from ..kernels.rows import is_sparse
+from ..kernels.rows import SparseRows, is_sparse
 from ..maps.stored import store_map
 
 __all__ = ["Checkpoint", "describe", "digest", "saved_seed"]
@@ -148,6 +148,9 @@ def describe(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, dict):
         return {str(name): describe(item) for name, item in value.items()}
+    if type(value).__module__.startswith("scipy.sparse"):
+        rows = SparseRows.of(value)
+        return f"sparse {rows.dtype} {rows.shape} {digest({'': rows})}"
     if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "__array__"):
         array = np.asarray(value)
         return f"{array.dtype} {array.shape} {digest({'': array})}"
