@@ -175,7 +175,7 @@ def _take_openblas() -> None:
     """Let this thread set limits. From 3.7 or so threadpoolctl obeys only the thread that did so first; others' calls
     do nothing and say nothing. Here the threads are counted, so whoever comes first or goes last may.
     """
-    from threadpoolctl import OpenBLASController  # type: ignore[attr-defined]
+    from threadpoolctl import OpenBLASController
 
     take = getattr(OpenBLASController, "clear_controlling_thread", None)
     if take is not None:

@@ -86,8 +86,8 @@ class StreamMixin:
         stream = self.__dict__.get("_stream")
         if stream is None and estimator.__sklearn_is_fitted__() and estimator._source is None:
             raise InvalidInputError(
-                "This model was loaded, and the summaries that a stream goes on from are not saved with it. Begin a new "
-                "stream: sklearn.base.clone(model)."
+                "This model was loaded, and the summaries that a stream goes on from are not saved with it. Begin a "
+                "new stream: sklearn.base.clone(model)."
             )
         source = open_rows(estimator, X, None, None, reset=stream is None)
         source.check_missing(estimator.missing)
