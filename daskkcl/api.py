@@ -33,7 +33,7 @@ def algorithms() -> dict[str, type[KernelClusterer]]:
     >>> import daskkcl
     >>> sorted(daskkcl.algorithms())
     ['akcl', 'akkmeans', 'apnc', 'cccl', 'core', 'cpcl', 'dsrpcl', 'fastkscl', 'fcm', 'kcl', 'kcpcl', 'kfcm', 'kkmeans',
-     'lcpcl', 'okfcm', 'pakcl', 'rpccl', 'rpcl', 'rsekfcm', 'spectral', 'spkfcm']
+     'lcpcl', 'okfcm', 'pakcl', 'rpccl', 'rpcl', 'rsekfcm', 'skkmeans', 'spectral', 'spkfcm']
     """
     from .estimators import ALGORITHMS
 
