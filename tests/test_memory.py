@@ -160,7 +160,14 @@ def test_a_million_rows_met_one_at_a_time_under_512_mib(tables):
     check(run, 512)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algo",
+    [
+        "pakcl",
+        "okfcm",
+        *(pytest.param(algo, marks=pytest.mark.slow) for algo in ALGORITHMS if algo not in ("pakcl", "okfcm")),
+    ],
+)
 def test_peak_does_not_grow_with_rows(tables, algo):
     few, many = (
         fit_in_fresh_process(tables(n_rows, 64, 5_000), algo, "320MiB", **parameters(algo, 5, 100), **few_passes(algo))

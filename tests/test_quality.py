@@ -35,7 +35,7 @@ def test_okfcm_on_a3():
 
 
 @pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
-@pytest.mark.parametrize("name", ["pendigits", "mnist"])
+@pytest.mark.parametrize("name", ["pendigits", pytest.param("mnist", marks=pytest.mark.slow)])
 def test_rows_sorted_by_class_cost_nothing(name, algo):
     """Data on disk are often sorted by class; subsets must be fair samples all the same.
 
