@@ -138,10 +138,10 @@ def test_the_spectral_pass_costs_little_more_than_a_product():
 
 @pytest.mark.parametrize(
     "n_rows, limit, parameters",
-    [(1_200_000, 288, {"buffer_size": 400}), (400_000, 256, {"buffer_size": 200, "n_neighbors": 400})],
+    [(1_200_000, 288, {"buffer_size": 400}), (400_000, 288, {"buffer_size": 200, "n_neighbors": 400})],
 )
 def test_a_buffer_that_grows_stays_within_the_limit(tables, n_rows, limit, parameters):
-    """293 MiB of rows under 288 MiB; a dense kernel matrix under 256 MiB. Rows enter, and some leave again."""
+    """293 MiB of rows under 288 MiB; a dense kernel matrix under 288 MiB. Rows enter, and some leave again."""
     run = fit_in_fresh_process(tables(n_rows, 64), "skkmeans", f"{limit}MiB", n_clusters=10, **parameters)
     assert run["keep"] == "nothing"
     check(run, limit)
