@@ -23,6 +23,7 @@ LAYERS = (
     "blocks",
     "schedules",
     "measures",
+    "drawing",
     "estimators",
     "api",
     "__init__",
