@@ -167,8 +167,8 @@ def render(outcomes: list[Outcome], machine: dict[str, Any]) -> str:
         "with libraries and rows loaded before the clock starts. Memory is the peak of the resident size over what it",
         "was then. NMI and ARI are means over the seeds of the runs.",
         "",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; load {machine['load_at_start']} "
-        f"at the start and {machine['load_at_end']} at the end; Python {machine['python']}, {versions}.",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; load at the start "
+        f"{machine['load_at_start']}, at the end {machine['load_at_end']}; Python {machine['python']}, {versions}.",
         "",
         "![Targets](results.png)",
         "",

@@ -199,8 +199,8 @@ def fuzzy(context: Context) -> Outcome:
         at_least("its ARI − theirs", 0.0, best.mean("ari") - theirs.mean("ari")),
     )
     explanation = (
-        "Ours: rows of unit length, polynomial kernel of degree 5, 300 landmarks, fuzzifier 1.05. Theirs: pixels divided "
-        "by 255, fuzzifier 1.1, at most 50 iterations."
+        "Ours: rows of unit length, polynomial kernel of degree 5, 300 landmarks, fuzzifier 1.05. Theirs: pixels by "
+        "255, fuzzifier 1.1, at most 50 iterations."
     )
     return Outcome("fuzzy", title, explanation, tuple(row_of(entry) for entry in found.values()), targets)
 
