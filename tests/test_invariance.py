@@ -27,12 +27,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarni
 
 N, D, C, LANDMARKS = 2600, 6, 5, 40
 COMMON = {"n_clusters": C, "n_landmarks": LANDMARKS, "random_state": 4, "progress": False}
+LITERAL = {"form": "literal", "n_landmarks": None, "chunk_size": 300, "fuzzifier": 1.3}
 MODELS = {
     "akkmeans": lambda **kw: ApproxKernelKMeans(**{**COMMON, **kw}),
     "pakcl": lambda **kw: PAKCL(**{**COMMON, "subset_size": 150, "max_epochs": 2, "tol": 0.0, **kw}),
     "okfcm": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, **kw}),
     "okfcm passes": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, "max_passes": 4, **kw}),
-    "literal": lambda **kw: OnlineKFCM(**{**COMMON, "form": "literal", "chunk_size": 300, "fuzzifier": 1.3, **kw}),
+    "literal": lambda **kw: OnlineKFCM(**{**COMMON, **LITERAL, **kw}),
 }
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "literal"]  # exact passes are those of akkmeans with another rule
 TILE = tile_rows(D, LANDMARKS, 4)

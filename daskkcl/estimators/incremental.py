@@ -48,8 +48,10 @@ class _Incremental(FuzzyClusterer):
         extend = check_choice("extend", self.extend, ("centres", "prototypes"))
         settings = self._common(problem, form=form, extend=extend, **own)
         if form == "literal":
-            if problem.recipe.name != "landmarks":
-                raise InvalidInputError("form='literal' works on the kernel of the rows; leave out map=.")
+            if problem.recipe.name != "landmarks" or self.n_landmarks is not None or self.landmarks is not None:
+                raise InvalidInputError(
+                    "form='literal' works on the kernel of the rows: leave out map=, landmarks= and n_landmarks=."
+                )
             check_literal_start(settings.init, problem.n_clusters)
         return settings
 
