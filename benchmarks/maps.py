@@ -16,7 +16,7 @@ import numpy as np
 
 from daskkcl.blocks.sources import ArraySource
 from daskkcl.maps.nearest import NearestLandmarks, code_bits
-from daskkcl.plan import block_edges, tile_rows
+from daskkcl.planning import block_edges, tile_rows
 from daskkcl.progress import Progress
 from daskkcl.schedules.data import run_blocks
 from daskkcl.schedules.engine import Engine
