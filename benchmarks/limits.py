@@ -17,7 +17,7 @@ from daskkcl.blocks.sources import ArraySource, Source, ZarrSource
 from daskkcl.kernels import Rbf
 from daskkcl.maps.base import Centres
 from daskkcl.maps.landmarks import LandmarkMap
-from daskkcl.plan import block_edges, tile_rows
+from daskkcl.planning import block_edges, tile_rows
 from daskkcl.progress import Progress
 from daskkcl.rules.crisp import Nearest
 from daskkcl.schedules.data import run_blocks
