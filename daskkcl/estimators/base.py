@@ -17,7 +17,7 @@ from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource, Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..blocks.sources import ArraySource
-from ..plan import Stage
+from ..planning import Stage
 from ..random import FixedOrder
 from ..rules.competitive import Rates, Winners
 from ..rules.coordinates import Coordinates

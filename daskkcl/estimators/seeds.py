@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..errors import ConvergenceWarning
-from ..plan import Stage
+from ..planning import Stage
 from ..random import FixedOrder
 from ..rules.competitive import Rates
 from ..rules.coordinates import Coordinates

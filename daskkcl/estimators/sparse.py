@@ -14,7 +14,7 @@ from ..errors import InvalidInputError, WrongTypeError
 from ..kernels import as_kernel
 from ..maps.recipes import SparseKernel
 from ..maps.sparse_kernel import SparseKernelMap
-from ..plan import Stage
+from ..planning import Stage
 from ..progress import Progress
 from ..random import Key
 from ..rules.counting import count_clusters
