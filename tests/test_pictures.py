@@ -1,6 +1,7 @@
 """Pictures of models: what they show is what the model found, with 2 clusters and with 50."""
 
 import sys
+from itertools import pairwise
 
 import dask.array as da
 import numpy as np
@@ -61,7 +62,7 @@ def test_tick_labels_do_not_overlap(model):
         axes = drawn(getattr(model[0].plot, name)())
         for axis in (axes.xaxis, axes.yaxis):
             boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
-            assert not any(a.overlaps(b) for a, b in zip(boxes, boxes[1:])), (name, axis)
+            assert not any(a.overlaps(b) for a, b in pairwise(boxes)), (name, axis)
 
 
 def test_every_cluster_is_named_in_the_scatter(model):
