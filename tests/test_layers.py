@@ -25,11 +25,14 @@ LAYERS = (
     "schedules",
     "measures",
     "estimators",
+    "capacity",
     "api",
+    "cli",
     "__init__",
+    "__main__",
 )
 COMPUTING = {"dask", "distributed", "zarr", "xarray", "fsspec"}
-MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "api"}
+MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "capacity", "api", "cli"}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 
