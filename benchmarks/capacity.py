@@ -71,7 +71,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = write_table(f"{folder}/x.zarr", options.rows, options.features, chunk_rows=20_000)
-        print(f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}{'cpu s':>9}{'planned':>9}{'factor':>8}{'peak MiB':>10}{'planned':>9}  kept", flush=True)
+        print(
+            f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}"
+            f"{'cpu s':>9}{'planned':>9}{'factor':>8}{'peak MiB':>10}{'planned':>9}  kept",
+            flush=True,
+        )
         for algo in options.algorithms:
             found = compare(path, algo, options.limit, **CASES[algo])
             factor = found["seconds"] / found["planned_seconds"]

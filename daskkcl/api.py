@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["algorithms", "fit", "fuzzy_validity", "load", "plan", "write_obs"]
 
+
 def algorithms() -> dict[str, type[KernelClusterer]]:
     """Return the algorithms by name: ``{"okfcm": OnlineKFCM, ...}``.
 

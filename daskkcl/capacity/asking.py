@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import fields
 from typing import Any
 
@@ -48,7 +47,8 @@ def open_shape(
     if entries > n_features:
         raise InvalidInputError(f"row_entries={entries} is more than n_features={n_features}.")
     rows, features = check_count("n_rows", n_rows), check_count("n_features", n_features)
-    assert rows is not None and features is not None
+    assert rows is not None
+    assert features is not None
     return ShapeSource.of(rows, features, dtype, check_count("chunk_rows", chunk_rows), entries)
 
 
@@ -56,7 +56,12 @@ def check_count(name: str, value: Any) -> int | None:
     """Return a positive whole number; 1e10 is one."""
     if value is None:
         return None
-    whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and value >= 1 and value == int(value)
+    whole = (
+        isinstance(value, (int, float, np.number))
+        and not isinstance(value, bool)
+        and value >= 1
+        and value == int(value)
+    )
     if not whole:
         raise InvalidInputError(f"{name}={value!r}: pass a whole number, 1 or more.")
     return int(value)
@@ -74,6 +79,6 @@ def as_rates(rates: Any) -> Rates | None:
             raise InvalidInputError(
                 f"There is no rate {name!r}; there are {', '.join(names)}.{did_you_mean(str(name), names)}"
             )
-        if not (isinstance(value, numbers.Real) and value > 0):
+        if not (isinstance(value, (int, float, np.number)) and value > 0):
             raise InvalidInputError(f"The rate {name}={value!r} is not a positive number.")
     return Rates(**rates)

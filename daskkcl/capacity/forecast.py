@@ -166,11 +166,16 @@ class Forecast:
         }
 
     def _headline(self) -> list[tuple[str, str]]:
-        where = f"{self.workers:,} workers of {self.threads} threads" if self.workers else f"{self.threads} threads here"
+        where = (
+            f"{self.workers:,} workers of {self.threads} threads" if self.workers else f"{self.threads} threads here"
+        )
         whose = "of each worker" if self.workers else "of the process"
         lines = [
             ("data", f"{self.n_rows:,} rows × {self.n_features:,} features, {format_bytes(self.stored_bytes)}"),
-            ("algorithm", f"{self.algorithm}, {self.n_clusters:,} clusters, {self.n_measurements:,} measurements a row"),
+            (
+                "algorithm",
+                f"{self.algorithm}, {self.n_clusters:,} clusters, {self.n_measurements:,} measurements a row",
+            ),
             ("where", where + (f", store {format_bytes(self.bandwidth)}/s" if self.bandwidth else "")),
             ("memory", f"{format_bytes(self.peak_bytes)} {whose}, {format_bytes(self.plan.limit_bytes)} allowed"),
             ("time", f"about {format_seconds(self.seconds)}, {format_seconds(self.cpu_seconds)} of cores together"),

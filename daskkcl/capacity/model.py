@@ -1,4 +1,4 @@
-"""From a plan to a forecast: what the stages of the real plan take on a machine, or on a cluster that need not exist."""
+"""From a plan to a forecast: what the stages of the real plan take here, or on a cluster that need not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PlannedEngine(Engine):
 
     def __init__(self, workers: int, threads: int, limit_bytes: int | None) -> None:
         self.client = self
-        self.cluster = self  # type: ignore[assignment]
+        self.cluster: Any = self
         self.threads = threads
         self.workers = workers
         self.progress = Progress(False)
@@ -67,7 +67,9 @@ def forecast_run(
     problem = make_problem(estimator, source, Key(0))
     settings = estimator._settings(problem)
     threads = threads or cpu_count()
-    engine = PlannedEngine(workers, threads, problem.memory_limit) if workers else Engine(None, threads, Progress(False))
+    engine = (
+        PlannedEngine(workers, threads, problem.memory_limit) if workers else Engine(None, threads, Progress(False))
+    )
     plan = estimator._plan(problem, engine, settings, writes)
     likely = passes or _likely_passes(estimator, problem, settings)
     rates = rates or measure_rates(problem, estimator.fuzzy)

@@ -95,8 +95,9 @@ def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
 def _seconds(function: Callable[[], Any]) -> float:
     """Return how long a call takes: the median of as many as there is time for."""
     function()
-    times, began = [], time.perf_counter()
-    while not times or time.perf_counter() - began < _SECONDS and len(times) < 200:
+    times: list[float] = []
+    began = time.perf_counter()
+    while not times or (time.perf_counter() - began < _SECONDS and len(times) < 200):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)

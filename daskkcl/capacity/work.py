@@ -227,7 +227,7 @@ def _sample(run: _Run) -> Work:
 
 def _kernel_matrix(run: _Run) -> Work:
     n, c, d = run.n, run.problem.c, run.problem.cells
-    steps = min(getattr(run.settings, "max_iter", None) or getattr(run.settings, "n_epochs", 1), EXACT_STEPS)
+    steps: int = min(getattr(run.settings, "max_iter", EXACT_STEPS), EXACT_STEPS)
     if hasattr(run.settings, "rates"):  # row after row: a row of the matrix for each
         return Work(here=n * n * d, kernel_values=n * n, loop=n * n * 2.0 * min(run.settings.n_epochs, run.passes))
     return Work(here=n * n * (d + steps * getattr(run.settings, "n_init", 1) * c / 2), kernel_values=n * n)
