@@ -24,6 +24,7 @@ LAYERS = (
     "blocks",
     "schedules",
     "measures",
+    "drawing",
     "estimators",
     "capacity",
     "api",
