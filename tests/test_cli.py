@@ -124,6 +124,16 @@ def test_info_knows_what_is_there(table):
         assert path in call("info", path).stdout
 
 
+def test_a_run_is_reported_on_a_page(table):
+    pytest.importorskip("matplotlib", reason="pip install 'daskkcl[plots]'")
+    fitted("--save", "model.zarr", "--report", "run.html", "--algo", "akkmeans")
+    call("report", "model.zarr", "model.html")
+    for page in ("run.html", "model.html"):
+        assert "ApproxKernelKMeans" in Path(page).read_text()
+    assert "exists" in call("report", "model.zarr", "model.html", code=2).stderr
+    assert "exists" in call("fit", table, "--report", "run.html", code=2).stderr
+
+
 def test_algorithms_are_listed_and_explained():
     listed = call("algorithms").stdout
     assert all(re.search(rf"^{algo} ", listed, re.MULTILINE) for algo in daskkcl.algorithms())

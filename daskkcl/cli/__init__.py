@@ -20,6 +20,7 @@ _COMMANDS = {
     "predict": "Label rows with a saved model.",
     "plan": "Say what a fit would take, without doing it.",
     "info": "Say what a model, a checkpoint, a result or a Zarr holds.",
+    "report": "Write one page of HTML about a saved model.",
     "convert": "Turn CSV, Parquet, NPY or HDF5 into a well-chunked Zarr.",
     "algorithms": "List the algorithms, or the parameters of one.",
     "demo": "Cluster a Zarr larger than the memory limit, and draw the result.",

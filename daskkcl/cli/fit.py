@@ -29,7 +29,18 @@ from .flags import given, parameter_flags, read_config
 
 __all__ = ["command"]
 
-_OWN = ("data", "out", "overwrite", "checkpoint", "save", "component", "scheduler", "sample_weight", "storage_options")
+_OWN = (
+    "data",
+    "out",
+    "overwrite",
+    "checkpoint",
+    "save",
+    "report",
+    "component",
+    "scheduler",
+    "sample_weight",
+    "storage_options",
+)
 
 
 @click.command("fit", short_help="Cluster the rows of a Zarr.")
@@ -39,6 +50,7 @@ _OWN = ("data", "out", "overwrite", "checkpoint", "save", "component", "schedule
     click.option("--memory-limit", metavar="SIZE", help="The most memory of the process, or of each worker: 512MiB."),
     click.option("--out", metavar="PATH", help="Write labels (and memberships) there as Zarr."),
     click.option("--save", metavar="PATH", help="Write the model there, for 'daskkcl predict'."),
+    click.option("--report", metavar="PAGE", help="Write one page of HTML about the run there."),
     click.option("--checkpoint", metavar="PATH", help="Keep the state there; the same command goes on from it."),
     click.option("--overwrite/--no-overwrite", default=None, help="Replace what stands at --out and --save."),
     click.option("--config", metavar="FILE", help="Parameters from a TOML file; flags win."),
@@ -70,14 +82,16 @@ def command(
     settings.pop("data", None)
     if data is None:
         raise click.UsageError('Say which data: daskkcl fit DATA, or data = "..." in the file of --config.')
-    save, scheduler = settings.pop("save", None), settings.pop("scheduler", None)
+    save, scheduler, page = (settings.pop(name, None) for name in ("save", "scheduler", "report"))
     settings["storage_options"] = storage(storage_options) or settings.get("storage_options")
     checkpoint = settings.get("checkpoint")
     from ..api import fit
     from .info import expect_table
 
     expect_table(data, settings.get("component"))
-    _check_save(save, settings.get("overwrite", False))
+    overwrite = settings.get("overwrite", False)
+    _check_place("--save", save, overwrite)
+    _check_place("--report", page, overwrite)
     began = time.perf_counter()
     with connected(scheduler) as client:
         try:
@@ -87,20 +101,23 @@ def command(
             raise
         seconds = time.perf_counter() - began
         if save is not None:
-            model.save(save, overwrite=settings.get("overwrite", False))
-        facts = _facts(model, data, seconds, settings.get("out"), save, scheduler is None)
+            model.save(save, overwrite=overwrite)
+        facts = _facts(model, data, seconds, scheduler is None)
+        if page is not None:
+            model.report(page, overwrite=overwrite)
+        facts |= {"out": settings.get("out"), "model": save, "report": page}
     emit(as_json, facts, _summary(model, facts))
 
 
-def _check_save(path: str | None, overwrite: bool) -> None:
+def _check_place(flag: str, path: str | None, overwrite: bool) -> None:
     """Refuse before the run what would fail after it."""
     if path is None or "://" in path:
         return
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise InvalidInputError(f"--save {path}: there is no folder {folder!r}. Make it first.")
+        raise InvalidInputError(f"{flag} {path}: there is no folder {folder!r}. Make it first.")
     if os.path.lexists(path) and not overwrite:
-        raise InvalidInputError(f"--save {path}: this exists; pass --overwrite to replace it, or another path.")
+        raise InvalidInputError(f"{flag} {path}: this exists; pass --overwrite to replace it, or another path.")
 
 
 def _how_to_go_on(checkpoint: str | None) -> str:
@@ -120,7 +137,7 @@ def _how_to_go_on(checkpoint: str | None) -> str:
     return f"The state is in {checkpoint}. To go on:\n  {shlex.join(words)}"
 
 
-def _facts(model: Any, data: str, seconds: float, out: Any, save: Any, local: bool) -> dict[str, Any]:
+def _facts(model: Any, data: str, seconds: float, local: bool) -> dict[str, Any]:
     from ..system import peak_bytes
 
     plan = model.plan_
@@ -139,8 +156,6 @@ def _facts(model: Any, data: str, seconds: float, out: Any, save: Any, local: bo
         "peak_bytes": peak_bytes() if local else None,
         "planned_bytes": int(plan.peak_bytes),
         "limit_bytes": int(plan.limit_bytes),
-        "out": out,
-        "model": save,
     }
 
 
@@ -161,7 +176,7 @@ def _summary(model: Any, facts: dict[str, Any]) -> str:
     ]
     if facts["peak_bytes"] is not None:
         lines.append(("memory", f"{format_bytes(facts['peak_bytes'])} of {format_bytes(facts['limit_bytes'])} allowed"))
-    for name, place in (("labels", facts["out"]), ("model", facts["model"])):
+    for name, place in (("labels", facts["out"]), ("model", facts["model"]), ("report", facts["report"])):
         if place is not None:
             lines.append((name, str(place)))
     return "\n".join(f"{name:<11}{text}" for name, text in lines)

@@ -22,7 +22,7 @@ _KERNEL = {
     "levels": "Levels of the spatial pyramid of a histogram kernel.",
 }
 _ELSEWHERE = {"kernel_params", "progress", "memory_limit"}  # a flag of the command itself, or flags of their own
-_FILES = {"landmarks", "init", "order", "sample_weight"}  # may be the name of an NPY file
+_FILES = {"landmarks", "init", "order", "sample_weight", "classes"}  # may be the name of an NPY file
 
 
 def estimators() -> dict[str, Any]:

@@ -41,7 +41,15 @@ def command(
 
     Without DATA, --rows and --features describe a table that need not exist.
     """
-    of_fit = ("out", "overwrite", "checkpoint", "save", "scheduler", "sample_weight")  # a file of 'fit' will do
+    of_fit = (
+        "out",
+        "overwrite",
+        "checkpoint",
+        "save",
+        "report",
+        "scheduler",
+        "sample_weight",
+    )  # a file of 'fit' will do
     known = {"data", "storage_options", *of_fit, *options}
     settings = {**read_config(config, known), **given(options)}
     for name in of_fit:
