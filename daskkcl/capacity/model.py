@@ -106,6 +106,7 @@ _ORDER = (
     "sampling",
     "preparing",
     "fuzzifier",
+    "landmarks",
     "mapping",
     "sample",
     "kernel matrix",
