@@ -20,6 +20,7 @@ from daskkcl.maps.landmarks import LandmarkMap
 from daskkcl.measures import ari
 from daskkcl.rules import index as index_module
 from daskkcl.rules.crisp import FrequencySensitive, Nearest
+from daskkcl.rules.fuzzy import d2_seeds, distances_from
 from daskkcl.rules.index import CentreIndex
 from daskkcl.rules.many import MANY, seeds_in_groups, winners
 
@@ -170,15 +171,19 @@ def test_sums_in_place_are_exact_in_any_order():
     assert_array_equal(results[0], expected)
 
 
-def test_a_start_in_two_levels_finds_most_blobs(blobs):
-    X, y = blobs
-    map_ = IdentityMap(X.mean(axis=0), np.dtype(np.float32))
+def test_a_start_in_two_levels_is_nearly_as_good_as_one_among_all_rows(blobs):
+    X, _ = blobs
+    map_, rng, ones = IdentityMap(X.mean(axis=0), np.dtype(np.float32)), np.random.default_rng(0), np.ones(N)
     Z, kappa = map_.measure(X)
-    seeds = seeds_in_groups(Z, kappa, map_, np.ones(N), C, np.random.default_rng(0))
-    assert len(seeds) == C >= MANY
-    assert len(set(seeds)) == C
-    uniform = np.random.default_rng(0).choice(N, C, replace=False)
-    assert len(set(y[seeds])) > 0.85 * C > len(set(y[uniform]))
+
+    def cost(seeds):
+        return squared_distances(Z, kappa, Centres.from_means(Z[seeds], map_)).min(axis=1).sum()
+
+    seeds = seeds_in_groups(Z, kappa, map_, ones, C, rng)
+    assert len(seeds) == len(set(seeds)) == C >= MANY
+    among_all = d2_seeds(distances_from(Z, kappa, map_), ones, C, rng)
+    uniform = rng.choice(N, C, replace=False)
+    assert cost(seeds) < 1.2 * cost(among_all) < 0.8 * cost(uniform)
 
 
 def test_what_is_not_known_or_not_installed_is_said(monkeypatch, blobs):
