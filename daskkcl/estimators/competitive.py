@@ -76,6 +76,8 @@ def sequential_stages(problem: Problem, n_orders: int = 1, recorded: int = 0) ->
 class _Competitive(KernelClusterer):
     """What KCL, AKCL and PAKCL share."""
 
+    watches: ClassVar[str] = "squared moves of the centres"
+
     _starts: ClassVar[tuple[str, ...]] = ("random-labels", "random-labels-all", "sample", "d2", "random")
     _paper_start: ClassVar[str] = "random-labels-all"
 

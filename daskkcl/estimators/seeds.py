@@ -52,6 +52,8 @@ class SeedSettings:
 class SeedClusterer(KernelClusterer):
     """Base of the classes with `n_seeds` in place of `n_clusters`."""
 
+    watches: ClassVar[str] = "squared moves of the centres"
+
     counted: ClassVar[str] = "n_seeds"
     _starts: ClassVar[tuple[str, ...]] = ("first", "d2", "sample")
     _n_extra: ClassVar[int] = 0

@@ -110,6 +110,7 @@ class SparseKernelKMeans(KernelClusterer):
     """
 
     algorithm: ClassVar[str] = "skkmeans"
+    watches: ClassVar[str] = "mean squared distance in the buffer"
     default_map: ClassVar[str] = "sparse"
 
     map: Any = field(init=False, default=None)
