@@ -1,6 +1,6 @@
 """What a rule that meets one row at a time costs, against bare loops, in one run.
 
-Run it as ``python -m benchmarks.competitive``. The first bare loop computes a rule's squared distances and nothing
+Run it as ``python -m benchmarks competitive``. The first bare loop computes a rule's squared distances and nothing
 else: of every row to all centres; for rules with a territory (CPCL, CCCL) also of one centre to all others, for RPCCL
 of one centre to one other. The second also does what no form of the rule can leave out: it moves as many centres as
 the rule does, and raises as many numbers to a power (territories move as many as the data say: none are counted).
