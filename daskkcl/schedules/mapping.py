@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.codes import codes_are_whole, make_codes, open_codes
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source, ZarrSource
 from ..kernels import Kernel, Linear
@@ -20,6 +21,7 @@ from ..maps.streamed import Coded
 from ..plan import Plan, block_edges
 from ..random import Key
 from ..rules.sums import ExactSum
+from .checkpoint import Checkpoint
 from .data import Consume, run_blocks
 from .engine import Engine
 from .graph import Graph
@@ -49,6 +51,7 @@ def make_map(
     typical: Floats,
     n_clusters: int,
     scratch: Scratch,
+    checkpoint: Checkpoint,
 ) -> tuple[Map, Map, Source]:
     """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them.
 
@@ -60,9 +63,11 @@ def make_map(
     making = Making(sample, landmarks, size, kernel, problem.dtype, problem.key, problem.n_rows, n_clusters)
     made = problem.recipe.begin(making)
     if isinstance(made, Coded):
-        return _coded_map(problem, engine, plan, source, made, scratch)
-    for _ in range(problem.recipe.n_streams):
-        made = _stream(problem, engine, plan, source, cast(Stream, made))
+        return _coded_map(problem, engine, plan, source, made, scratch, checkpoint)
+    for number in range(problem.recipe.n_streams):
+        stream = cast(Stream, made)
+        sums = checkpoint.once(f"map-{number}", lambda: _sums(problem, engine, plan, source, stream))  # noqa: B023
+        made = stream.finish([sums[str(i)] for i in range(len(sums))])
     map_ = cast(Map, made)
     map_.settle()
     return map_, map_, source
@@ -210,13 +215,15 @@ def _pass(
     return total
 
 
-def _stream(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: Stream) -> Any:
+def _sums(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: Stream) -> dict[str, Floats]:
+    """Return the sums over all rows that a map in the making wants, numbered."""
+
     def work(graph: Graph) -> Consume:
         shared = graph.value((stream, problem.tile_rows, problem.nan, problem.dtype))
         return lambda start, rows: graph.call(map_block, rows, start, shared)
 
     totals = _pass(problem, engine, plan, source, stream.title, work, add_sums, "map_block")
-    return stream.finish([total.value for total in totals])
+    return {str(i): total.value for i, total in enumerate(totals)}
 
 
 @task
@@ -244,43 +251,49 @@ def add_sums(parts: list[list[ExactSum]]) -> list[ExactSum]:
 
 
 def _coded_map(
-    problem: Problem, engine: Engine, plan: Plan, source: Source, made: Coded, scratch: Scratch
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    source: Source,
+    made: Coded,
+    scratch: Scratch,
+    checkpoint: Checkpoint,
 ) -> tuple[Map, Map, Source]:
     """Turn rows into codes once; leave these in memory or scratch, where all later passes read them.
 
     Workers of a cluster without a scratch folder in common find no place for them: rows are then read again.
     """
+    from scipy.sparse import csr_array
+
     nearest = made.nearest
     nearest.settle()
     columns, layout = 2 * nearest.n_neighbors, plan.layout("mapping")
     target: Any = None
-    if not problem.keep_codes:
-        pass  # a map on its own: nobody reads them again
-    elif plan.keep == "codes" and engine.local:
+    # A map on its own has nobody who reads them again.
+    stored = problem.keep_codes and plan.keep != "codes" and (engine.local or problem.scratch is not None)
+    if problem.keep_codes and plan.keep == "codes" and engine.local:
         target = np.empty((source.n_rows, columns), dtype=np.float32)
-    elif engine.local or problem.scratch is not None:
-        import zarr
 
-        target = zarr.create_array(
-            scratch.file("codes.zarr"),
-            shape=(source.n_rows, columns),
-            chunks=(min(layout.block_rows, source.n_rows), columns),
-            dtype=np.float32,
-            fill_value=np.nan,
-            compressors=None,
-            config={"write_empty_chunks": True},
-        )
+    def encode() -> dict[str, Any]:
+        nonlocal target
+        if stored:
+            target = make_codes(scratch, (source.n_rows, columns), layout.block_rows)
 
-    def work(graph: Graph) -> Consume:
-        shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
-        return lambda start, rows: graph.call(encode_block, rows, start, shared)
+        def work(graph: Graph) -> Consume:
+            shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
+            return lambda start, rows: graph.call(encode_block, rows, start, shared)
 
-    products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
-    map_: SpectralMap = made.finish(products, sums)
+        products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
+        return {"values": products.data, "columns": products.indices, "starts": products.indptr, "sums": sums}
+
+    found = checkpoint.once("codes", encode, lambda: not stored or codes_are_whole(scratch, source.n_rows))
+    m = len(found["sums"])
+    products = csr_array((found["values"], found["columns"], found["starts"]), shape=(m, m))
+    map_: SpectralMap = made.finish(products, found["sums"])
     map_.settle()
-    if target is None:
+    if not stored and target is None:
         return map_, map_, source
-    codes = ArraySource(target) if isinstance(target, np.ndarray) else ZarrSource(target)
+    codes = ZarrSource(open_codes(scratch)) if stored else ArraySource(target)
     return map_.codes, map_, codes
 
 
