@@ -289,7 +289,10 @@ def test_a_failed_write_to_a_url_leaves_no_group(X, monkeypatch):
 def test_scratch_goes_with_the_model(tmp_path, path, algo):
     model = fit(path, algo, scratch=tmp_path)
     (folder,) = contents(tmp_path)
-    assert contents(tmp_path / folder) == [".owner.json", "labels"]  # shuffles and spilled measurements are gone already
+    assert contents(tmp_path / folder) == [
+        ".owner.json",
+        "labels",
+    ]  # shuffles and spilled ones are gone
     labels = model.labels_
     assert isinstance(labels, da.Array)
     expected = labels.compute()

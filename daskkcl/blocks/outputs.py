@@ -76,6 +76,7 @@ class Target:
         self.overwrite = overwrite
         self.mark = mark
         self.run = run
+        self.done = False  # whether the run wrote everything before, and was stopped behind that
         self.storage_options = storage_options if self.remote else None
         own = run or f"{os.getpid()}-{os.urandom(3).hex()}"
         self._partial = self.path if self.remote else f"{self.path}{_PARTIAL}{own}"
@@ -125,7 +126,8 @@ class Target:
             if self.remote:
                 return
         ours = attributes.get(self.mark)
-        if self.remote and self.run is not None and isinstance(ours, dict) and ours.get("run") == self.run:
+        if self.run is not None and isinstance(ours, dict) and ours.get("run") == self.run:  # what this run wrote
+            self.done, self.overwrite = ours.get("complete") is True, True
             return
         if not self.overwrite:
             raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
@@ -176,6 +178,16 @@ class Target:
             self.run = None  # nothing is left to go on with
         finally:
             self.discard()
+
+    def holds(self, names: list[str]) -> bool:
+        """Say whether all chunks of some arrays are at the path."""
+        import zarr
+
+        try:
+            group = zarr.open_group(self.path, mode="r", storage_options=self.storage_options)
+            return not any(_absent(group[name], verify=True) for name in names)
+        except Exception:
+            return False
 
     def _mode(self) -> Literal["a", "w"]:
         """Return how to open the group: anew, unless it is this run's own."""
@@ -265,6 +277,8 @@ class Output:
             arrays["membership"] = (memberships, ["row", "cluster"])
 
         run = {} if self._target.run is None else {"run": self._target.run}
+        if self._target.done and self._target.holds(list(arrays)):
+            return
 
         def fill(group: Any) -> None:
             group.attrs[_MARK] = {"version": version(), "complete": False, **run}
@@ -283,7 +297,7 @@ class Output:
                         f"{len(absent):,} of {stored.nchunks:,} chunks of {stored.store_path} are missing after "
                         "writing: somebody removes them."
                     )
-            group.attrs[_MARK] = {"version": version(), "complete": True}
+            group.attrs[_MARK] = {"version": version(), "complete": True, **run}
             _consolidate(group)
 
         self._target.write(fill)

@@ -203,7 +203,8 @@ def write_array(path: str, parts: Iterable[NDArray[Any]]) -> str:
     try:
         with open(partial, "wb") as file:
             for part in parts:
-                np.ascontiguousarray(part).tofile(file)
+                # not tofile, which does not say why it failed
+                file.write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         os.replace(partial, path)
     except OSError as error:
         with contextlib.suppress(OSError):
