@@ -20,13 +20,13 @@ import zarr
 
 import daskkcl
 import daskkcl.estimators
-from daskkcl import plan
+from daskkcl import planning
 from daskkcl.schedules import chunks, sequential, subsets, walk
 
 
 def small_rounds():
     """Many blocks and rounds on small data."""
-    plan._BLOCKS_PER_THREAD = 30
+    planning._BLOCKS_PER_THREAD = 30
     subsets._SEGMENT_BLOCKS = sequential._SEGMENT_BLOCKS = 20
     chunks._ROUND_CHUNKS = walk._SEGMENT_BLOCKS = chunks.FAN_IN
 

@@ -13,7 +13,7 @@ import zarr
 from numpy.testing import assert_array_equal
 
 import daskkcl
-from daskkcl import plan
+from daskkcl import planning
 from daskkcl.errors import CheckpointError, StorageError
 from daskkcl.schedules import chunks, sequential, setup, sparse_kernel, subsets, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
@@ -25,10 +25,10 @@ RUNS = {
     "pakcl": {"algo": "pakcl", "subset_size": 10, "max_epochs": 2, "tol": 0},
     "okfcm": {"algo": "okfcm", "chunk_size": 10, "max_iter": 20},
     "okfcm, exact passes": {"algo": "okfcm", "chunk_size": 50, "max_passes": 5, "max_iter": 20},
-    "okfcm, literal": {"algo": "okfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "okfcm, literal": {"algo": "okfcm", "form": "literal", "n_landmarks": None, "chunk_size": 60, "max_iter": 20},
     "spkfcm": {"algo": "spkfcm", "chunk_size": 10, "max_iter": 20},
     "spkfcm, as they come": {"algo": "spkfcm", "order": "arrival", "chunk_size": 10, "max_iter": 20, "max_passes": 3},
-    "spkfcm, literal": {"algo": "spkfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "spkfcm, literal": {"algo": "spkfcm", "form": "literal", "n_landmarks": None, "chunk_size": 60, "max_iter": 20},
     "rsekfcm": {"algo": "rsekfcm", "sample_size": 200, "max_passes": 4},
     "fcm": {"algo": "fcm", "n_landmarks": None, "init": "random", "max_iter": 8},
 }
@@ -77,7 +77,7 @@ def path(tmp_path_factory, X):
 @pytest.fixture(autouse=True)
 def small_rounds(monkeypatch):
     """Many blocks, and several rounds, on small data."""
-    monkeypatch.setattr(plan, "_BLOCKS_PER_THREAD", 30)
+    monkeypatch.setattr(planning, "_BLOCKS_PER_THREAD", 30)
     for module in (subsets, sequential, sparse_kernel):
         monkeypatch.setattr(module, "_SEGMENT_BLOCKS", 20)
     monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
@@ -194,7 +194,8 @@ def test_no_pass_is_made_twice_but_the_last(tmp_path, monkeypatch, path, name):
             fit(path, **run, checkpoint=place, progress=Passes(number))
         rest = Passes()
         alike(fit(path, **run, checkpoint=place, progress=rest), undisturbed)
-        assert rest.seen == whole.seen[number - 1 :]
+        left = whole.seen[number - 1 :]
+        assert rest.seen == left or (left[0] == "shuffling" and rest.seen == left[1:])  # its last file was written
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -351,12 +352,12 @@ def test_killed_while_saving(tmp_path, monkeypatch, X, array):
     def stopping(group, name, **options):
         count.append(name)
         if count.count(array) == 3:
-            raise KeyboardInterrupt
+            raise Killed
         return create(group, name, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Group, "create_array", stopping)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             fit(X, **run, checkpoint=place)
     assert len(states(place)) == 3
     alike(fit(X, **run, checkpoint=place), undisturbed)

@@ -34,7 +34,7 @@ from daskkcl.errors import (
     OutputError,
     StorageError,
 )
-from daskkcl.plan import make_plan
+from daskkcl.planning import make_plan
 from daskkcl.schedules import setup
 
 N, D, CHUNK = 40_000, 4, 500

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
-from ..plan import block_edges
+from ..planning import block_edges
 from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
 from .checkpoint import Checkpoint
