@@ -307,7 +307,7 @@ def _stored(path: str, storage_options: dict[str, Any] | None) -> dict[str, Any]
     try:
         group = zarr.open_group(path, mode="r", storage_options=storage_options)
         stored: Any = dict(group.attrs).get(_MARK)
-        vacant = not list(group.keys())
+        vacant = not any(name != "zarr.json" for name in _members(group))
     except Exception as error:
         if local and not (os.path.isdir(path) and not os.listdir(path)):
             raise other from error

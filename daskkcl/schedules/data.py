@@ -337,7 +337,8 @@ def shuffle(
     if not absent:
         return shuffled
     engine.progress.begin("shuffling", source.n_rows)
-    engine.progress.advance((len(edges) - 1 - len(absent)) * layout.block_rows)
+    if len(absent) < len(edges) - 1:
+        engine.progress.advance((len(edges) - 1 - len(absent)) * layout.block_rows)
     for first, last in spans(absent):  # all of them, but for runs that an earlier process of this run has written
         run_blocks(engine, source, edges[first : last + 2], write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
