@@ -85,9 +85,10 @@ class RPCCL(SeedClusterer):
     -----
     Cheung, "On rival penalization controlled competitive learning for clustering with automatic cluster number
     selection" (IEEE Transactions on Knowledge and Data Engineering 17, 2005, pages 1583-1588). No public source that we
-    found prints the formula; this one gives most rows of Table 1 of doi:10.1016/j.patcog.2014.03.010 within 0.03 of
-    their partition quality (two of the three for Wine are off by 0.034 and 0.074), and other readings do not. The seeds
-    do not come to rest. Good with few seeds too many.
+    found prints the formula; this one gives all rows of Table 1 (Seeds) and Table 3 (WDBC) of
+    doi:10.1016/j.patcog.2014.03.010 within 0.03 of their partition quality, and one of three of Table 2 (Wine; the
+    others are off by 0.03 and 0.07); other readings do not. The seeds do not come to rest. Good with few seeds too
+    many.
 
     Examples
     --------
