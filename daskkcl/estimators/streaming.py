@@ -69,6 +69,10 @@ class StreamMixin:
             )
         if self.order is not None:  # type: ignore[attr-defined]
             raise InvalidInputError("order= is for fit: the rows of a stream have no fixed order.")
+        if getattr(self, "nearest", "exact") == "index":
+            raise InvalidInputError(
+                "nearest='index' is for fit: subsets of a stream are too small to make an index for each. Leave it out."
+            )
         with single_threaded():
             stream = self._begin(source) if first else self._go_on()
             before = means_of(stream.winners.centres, stream.reader.map_)

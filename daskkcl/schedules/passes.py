@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ..maps.base import Centres
 from ..random import Key
 from ..rules.crisp import cluster_sums
-from ..rules.fuzzy import Fuzzy
 from ..rules.sums import ExactSum
 from .data import Dataset
 from .graph import Graph
@@ -143,7 +142,7 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
     counts, first = np.zeros(c, dtype=np.int64), np.full(c, np.iinfo(np.int64).max)
     weight, objective, spread = ExactSum.zeros((c,)), ExactSum.zeros(()), ExactSum.zeros(())
     nearest, n_dropped, stored = np.full((c, 2), np.inf), 0, []
-    for tile, labels, D in labelled_tiles(block, start, model):
+    for tile, labels, own, D in labelled_tiles(block, start, model):
         stored.append(model.numbers(labels).astype(np.int32))
         w = tile.weights(weights)
         inside, part = labels >= 0, labels >= 0 if weights is None else np.asarray(w) > 0
@@ -154,7 +153,7 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
         )
         present, where = np.unique(labels[part], return_index=True)
         first[present] = np.minimum(first[present], tile.start + np.flatnonzero(part)[where])
-        if isinstance(model.rule, Fuzzy):
+        if D is not None:
             W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
             W *= D
             if w is not None:
@@ -166,7 +165,6 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
             rows = D.argmin(axis=0)
             nearest = _nearer(nearest, np.stack([D[rows, np.arange(c)], tile.start + rows], axis=1))
         else:
-            own = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
             objective = objective + own[inside].sum(dtype=np.float64)
     if store is not None:
         store.write(start, np.concatenate(stored))

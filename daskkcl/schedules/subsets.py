@@ -22,6 +22,7 @@ from ..maps.base import Centres
 from ..planning import block_edges
 from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
+from ..rules.many import MANY
 from .checkpoint import Checkpoint
 from .data import shuffle
 from .graph import Graph
@@ -55,6 +56,8 @@ class Walk:
     rates : Rates
     order : FixedOrder, optional
         The order of the rows in every epoch; a new random one for each by default.
+    indexed : bool
+        Whether rows meet only the centres that an index finds near them.
     """
 
     subset_rows: int
@@ -62,6 +65,7 @@ class Walk:
     tol: float
     rates: Rates
     order: FixedOrder | None = None
+    indexed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +242,16 @@ def meet_subsets(
         done += len(subset.kappa)
         rate = walk.rates(done / (walk.n_epochs * n_rows))
         keep = slice(None) if subset.valid is None else subset.valid
-        state = compete(state, subset.Z[keep], subset.kappa[keep], rate, reader.map_)  # type: ignore[index]
+        state = compete(state, subset.Z[keep], subset.kappa[keep], rate, reader.map_, walk.indexed)  # type: ignore[index]
     return state
 
 
-def default_walk(n_rows: int, subset_rows: int | None, n_epochs: int | None) -> tuple[int, int]:
+def default_walk(
+    n_rows: int, subset_rows: int | None, n_epochs: int | None, n_clusters: int | None = None
+) -> tuple[int, int]:
     """Choose the subset size for about a thousand updates a pass, and as many epochs as give six hundred updates.
+
+    Subsets have at least two rows for each of many clusters; that is no reason for more epochs.
 
     Examples
     --------
@@ -251,4 +259,7 @@ def default_walk(n_rows: int, subset_rows: int | None, n_epochs: int | None) -> 
     ((100, 1), (100, 34), (4000, 1))
     """
     rows = subset_rows or max(1, min(n_rows, 4000, max(100, n_rows // 1000)))
-    return rows, n_epochs or max(1, min(100, math.ceil(600 / math.ceil(n_rows / rows))))
+    epochs = n_epochs or max(1, min(100, math.ceil(600 / math.ceil(n_rows / rows))))
+    if subset_rows is None and n_clusters is not None and n_clusters >= MANY:
+        rows = min(n_rows, max(rows, 2 * n_clusters))
+    return rows, epochs
