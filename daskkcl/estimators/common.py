@@ -139,6 +139,11 @@ order : array of shape (n_rows,), optional
 record : bool, default False
     Keep the path of the seeds."""
 
+BLOBS = """\
+>>> import numpy as np, daskkcl
+>>> rng = np.random.default_rng(0)
+>>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])"""
+
 SEED_ATTRIBUTES = """\
 win_counts_ : ndarray of shape (n_clusters,)
     How often the seeds of each cluster have won.
@@ -155,7 +160,7 @@ def documented(cls: type[Any]) -> type[Any]:
         own = {field.name: f"{field.default:g}" for field in fields(cls) if field.name in ("eta", "tol", "max_epochs")}
         for name, value in own.items():
             text = text.replace("{seeds}", SEED_PARAMETERS).replace(f"{{{name}}}", value)
-    text = text.replace("{seed_attributes}", SEED_ATTRIBUTES)
+    text = text.replace("{seed_attributes}", "{attributes}\n" + SEED_ATTRIBUTES).replace("{blobs}", BLOBS)
     text = text.replace("{common}", _entries(COMMON_PARAMETERS, names)).replace("{attributes}", COMMON_ATTRIBUTES)
     text = text.replace("{competitive}", COMPETITIVE_PARAMETERS).replace("{nearest}", NEAREST_PARAMETER)
     text = text.replace("{fuzzy}", FUZZY_PARAMETERS).replace("{fuzzy_attributes}", FUZZY_ATTRIBUTES)

@@ -238,7 +238,7 @@ class SparseKernelKMeans(KernelClusterer):
             )
         stream = Stream(None, 0) if first else self._stream_so_far()
         rows = source.array if stream.tail is None else np.concatenate([stream.tail, source.array])
-        key = self._key(None, None) if first else self._stream_key
+        key = self._key() if first else self._stream_key
         settings = self._settings(None)
         with single_threaded():
             if stream.buffer is None:
@@ -280,7 +280,7 @@ class SparseKernelKMeans(KernelClusterer):
         map_ = self._sparse
         map_.settle()
         numbers = self.buffer_row_numbers_
-        self._stream_key = self._key(None, None)
+        self._stream_key = self._key()
         waiting = map_.rows[:0]
         labels = nearest_labels(map_, self._model.centres)
         history = tuple(self.history_)

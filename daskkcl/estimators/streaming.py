@@ -90,7 +90,7 @@ class StreamMixin:
 
     def _begin(self, source: ArraySource) -> Stream:
         """Take map and first centres from the first block."""
-        key = self._key(None, None)  # type: ignore[attr-defined]
+        key = self._key()  # type: ignore[attr-defined]
         engine = make_engine(None, Progress(False))
         problem = replace(make_problem(self, source, key), keep_codes=False)  # later blocks are rows
         settings = self._settings(problem)  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ class StreamMixin:
         model: Model = self._model
         order = np.arange(model.centres.n_clusters) if model.order is None else model.order
         counts = np.asarray(self.win_counts_, dtype=np.float64)[np.argsort(order)]
-        key = self._key(None, None)  # type: ignore[attr-defined]
+        key = self._key()  # type: ignore[attr-defined]
         self.history_ = list(self.history_)
         centres = Centres.from_means(means_of(model.centres, model.reader.map_), model.reader.map_)
         met = getattr(self, "n_rows_met_", int(counts.sum()))

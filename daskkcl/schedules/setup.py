@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +32,7 @@ from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
 from ..rules.many import MANY, warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
+from .checkpoint import Checkpoint
 from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
 from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
@@ -64,6 +67,7 @@ class Problem:
     weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
     weight_unit: float = 1.0  # what they were divided by
     indexed: bool = False  # rows meet only the centres that an index finds near them
+    durable: bool = False  # whether the run has a checkpoint, and is to find again what it left in scratch
 
     @property
     def n_rows(self) -> int:
@@ -241,6 +245,7 @@ class Setup:
     n_clusters: int
     scratch: Scratch
     evidence: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None))
 
     @property
     def reader(self) -> Reader:
@@ -363,23 +368,47 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     return problem.n_rows * problem.measured_bytes if worth else 0
 
 
-def prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any = None) -> Setup:
-    """Draw the sample and make the map of a planned run."""
+def prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any = None,
+    checkpoint: Checkpoint | None = None,
+    identify: Callable[[Any], None] | None = None,
+) -> Setup:
+    """Draw the sample and make the map of a planned run.
+
+    `identify` tells the checkpoint what the run is, which takes the sample.
+    """
     if problem.memory_limit is not None and engine.local:
         return_large_arrays()
-    scratch = Scratch(problem.scratch, plan.scratch_bytes)
+    saved = checkpoint or Checkpoint(None)
+    run = None if saved.path is None else saved.run
+    place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
+    scratch = Scratch(problem.scratch, plan.scratch_bytes, run, place)
     try:
-        return _prepare(problem, engine, plan, find_n_clusters, scratch)
+        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify)
     except BaseException:
         scratch.close()
         raise
 
 
-def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any, scratch: Scratch) -> Setup:
+def _prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any,
+    scratch: Scratch,
+    checkpoint: Checkpoint,
+    identify: Callable[[Any], None] | None,
+) -> Setup:
     source = problem.source
     if plan.keep == "rows" and engine.local:
         source = load_rows(engine, source, plan.layout("sampling"))
     sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+    if identify is not None:
+        identify(sample)
+        checkpoint.open()
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
         n_clusters, evidence = find_n_clusters(as_dense(sample))
@@ -391,8 +420,9 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
     typical = sample[:_SAMPLE_ROWS]
     if problem.weights is not None:
         typical = _repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]))
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch)
-    return Setup(problem, source, engine, plan, sample, numbers, map_, row_map, n_clusters, scratch, evidence)
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
+    made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
+    return Setup(problem, source, engine, plan, sample, numbers, *made)
 
 
 def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]:

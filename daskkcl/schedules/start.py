@@ -15,7 +15,7 @@ from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run
 from ..rules.many import MANY, seeds_in_groups
 from .data import Dataset, gather
-from .passes import RandomLabels, label_sums
+from .passes import RandomLabels, label_means
 from .setup import Setup
 from .tasks import bad_rows
 
@@ -99,7 +99,13 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         if isinstance(init, str):
             init = RandomLabels(setup.problem.key.child("init", "labels"), c)
         data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
-        centres, counts = label_sums(data, setup.reader, init, c, setup.problem.weights)
+
+        def sums() -> dict[str, Any]:
+            means, counts = label_means(data, setup.reader, init, c, setup.problem.weights)
+            return {"means": means, "counts": counts}
+
+        found = setup.checkpoint.once("start", sums)
+        centres, counts = Centres.from_means(found["means"], map_), found["counts"]
         if (counts == 0).any():
             raise InvalidInputError(f"init gives no row the label {int(np.flatnonzero(counts == 0)[0])}.")
         return Start(centres, counts)
