@@ -173,7 +173,7 @@ class SparseKernelKMeans(KernelClusterer):
             task_bytes=problem.tile_bytes + one_batch,
             fixed_bytes=problem.map_bytes + waiting,
         )
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:

@@ -189,7 +189,9 @@ class Problem:
     @property
     def rows_bytes(self) -> int:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
+        if not self.source.lazy:
+            return 0
+        return self.n_rows * (2 * self.source.mean_bytes if self.source.sparse else self.row_bytes)
 
     def landmarks_by(self, name: str) -> bool:
         """Return whether landmarks are chosen in a certain way."""
