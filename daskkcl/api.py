@@ -22,7 +22,10 @@ _ALWAYS_GIVEN = {
     "n_landmarks": None,
     "init": None,
 }
-_FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
+_FIT_PARAMETERS = (
+    *("sample_weight", "out", "overwrite", "checkpoint", "client"),
+    *("component", "storage_options", "feature_dim"),
+)
 
 
 def algorithms() -> dict[str, type[KernelClusterer]]:
@@ -71,15 +74,16 @@ def fit(
     client: Any = None,
     component: str | None = None,
     storage_options: dict[str, Any] | None = None,
+    feature_dim: str | None = None,
     **algorithm_parameters: Any,
 ) -> KernelClusterer:
     """Cluster rows that need not fit in memory.
 
     Parameters
     ----------
-    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
-        A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
-        array.
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or Dataset, scipy sparse or array-like
+        A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, an array,
+        or a DataArray of any dimensions with `feature_dim`.
     algo : str
         One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"spkfcm"`` (fuzzy, chunk after chunk), ``"rsekfcm"``
         (fuzzy, from a sample), ``"fcm"`` (fuzzy in input space, several passes), ``"kfcm"`` (fuzzy, the kernel matrix
@@ -127,6 +131,9 @@ def fit(
         The array inside a Zarr group.
     storage_options : dict, optional
         For URLs.
+    feature_dim : str, optional
+        The dimension of a DataArray that is that of the features, if it has more than two; the others become rows, and
+        answers come back on them. Variables of a Dataset are features.
     **algorithm_parameters
         Parameters of the algorithm's class, such as ``fuzzifier`` or ``max_iter``.
 
@@ -201,6 +208,7 @@ def fit(
         client=client,
         component=component,
         storage_options=storage_options,
+        feature_dim=feature_dim,
     )
 
 

@@ -25,10 +25,11 @@ LAYERS = (
     "measures",
     "estimators",
     "api",
+    "xarray",
     "__init__",
 )
 COMPUTING = {"dask", "distributed", "zarr", "xarray", "fsspec"}
-MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "api"}
+MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "api", "xarray"}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from ..errors import DaskkclError, InvalidInputError, OutputError
 from ..system import version
+from .frames import Frame
 from .sources import local_path
 
 __all__ = ["Output", "Target", "answer_chunks"]
@@ -174,18 +178,30 @@ class Output:
             self._target.discard()
 
     def write(
-        self, labels: Any, memberships: Any, row_chunks: tuple[int, ...], compute: Callable[[list[Any]], Any]
+        self,
+        labels: Any,
+        memberships: Any,
+        row_chunks: tuple[int, ...],
+        compute: Callable[[list[Any]], Any],
+        frame: Frame | None = None,
     ) -> None:
-        """Write labels (n,) and memberships (n, c), numpy or dask, and put them in place."""
+        """Write labels (n,) and memberships (n, c), numpy or dask, and put them in place.
+
+        With a frame they are written on its dimensions, beside its coordinates.
+        """
         if self._target is None:
             return
-        arrays = {"labels": (labels, ["row"])}
+        dims = ["row"] if frame is None else list(frame.dims)
+        columns = "cluster" if frame is None else frame.column_dim("cluster")
+        arrays = {"labels": (labels, dims)}
         if memberships is not None:
-            arrays["membership"] = (memberships, ["row", "cluster"])
+            arrays["membership"] = (memberships, [*dims, columns])
 
         def fill(group: Any) -> None:
             group.attrs[_MARK] = {"version": version(), "complete": False}
-            compute([_store(group, name, *array, row_chunks) for name, array in arrays.items()])
+            if frame is not None:
+                _write_coordinates(group, frame)
+            compute([_store(group, name, *array, row_chunks, frame) for name, array in arrays.items()])
             for name in arrays:
                 _check_complete(group[name])
             group.attrs[_MARK] = {"version": version(), "complete": True}
@@ -194,13 +210,36 @@ class Output:
         self._target.write(fill)
 
 
-def _store(group: Any, name: str, values: Any, dimensions: list[str], row_chunks: tuple[int, ...]) -> Any:
+def _coordinates(frame: Frame) -> Any:
+    """Return the coordinates, none of the name of a result."""
+    taken = [name for name in ("labels", "membership") if name in frame.coords.variables]
+    return frame.coords.drop_encoding().rename({name: f"{name}_coordinate" for name in taken})
+
+
+def _attributes(frame: Frame) -> dict[str, Any]:
+    """Return the attributes of a result, with the names of the coordinates that are no dimensions (CF conventions)."""
+    others = [str(name) for name in _coordinates(frame).variables if name not in frame.dims]
+    return _plain_attributes(frame.attrs) | ({"coordinates": " ".join(others)} if others else {})
+
+
+def _write_coordinates(group: Any, frame: Frame) -> None:
+    """Let xarray write the coordinates, encoded as it would read them."""
+    coords = _coordinates(frame)
+    if len(coords.variables):
+        where = {"group": group.path} if group.path else {}
+        coords.to_zarr(group.store, mode="a", consolidated=False, zarr_format=3, **where)
+
+
+def _store(
+    group: Any, name: str, values: Any, dimensions: list[str], row_chunks: tuple[int, ...], frame: Frame | None
+) -> Any:
     """Make an array in the group; return the delayed writing of it."""
     import dask.array as da
 
-    n_columns = values.shape[1] if values.ndim == 2 else 1
-    rows = answer_chunks(row_chunks, n_columns * values.dtype.itemsize)[0]
-    chunks = (min(rows, values.shape[0]), *values.shape[1:])
+    row_bytes = (values.shape[1] if values.ndim == 2 else 1) * values.dtype.itemsize
+    chunks: tuple[int, ...] = (min(answer_chunks(row_chunks, row_bytes)[0], values.shape[0]), *values.shape[1:])
+    if frame is not None:
+        chunks, values = (*frame.chunks(row_bytes), *values.shape[1:]), frame.shaped(values)
     # Empty chunks are written too: in what is ours an absent chunk is damage, never the fill value.
     target = group.create_array(
         name,
@@ -208,11 +247,23 @@ def _store(group: Any, name: str, values: Any, dimensions: list[str], row_chunks
         dtype=values.dtype,
         chunks=chunks,
         dimension_names=dimensions,
+        attributes={} if frame is None else _attributes(frame),
         config={"write_empty_chunks": True},
     )
     lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=chunks, name=False)
     # Chunks of the graph are chunks of the store: every chunk has one writer and is written whole.
     return lazy.rechunk(chunks).store(target, lock=False, compute=False)
+
+
+def _plain_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes that JSON can hold, arrays as lists."""
+    plain = {}
+    for name, value in attributes.items():
+        value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        with contextlib.suppress(TypeError, ValueError):
+            json.dumps(value, allow_nan=False)
+            plain[str(name)] = value
+    return plain
 
 
 def _consolidate(group: Any) -> None:

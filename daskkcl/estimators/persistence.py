@@ -88,6 +88,7 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
+        "feature_dim": getattr(estimator, "feature_dim_", None),
         "attributes": _plain_attributes(estimator),
     }
 
@@ -175,6 +176,8 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(len(names) in (0, map_.n_features), "its feature names do not fit")
     if names:
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if isinstance(description.get("feature_dim"), str):
+        estimator.feature_dim_ = description["feature_dim"]
     if map_.kernel is not None:
         estimator.kernel = map_.kernel
     if "map" in estimator._get_param_names() and estimator.map is None and map_.name != estimator.default_map:

@@ -169,7 +169,8 @@ class SparseKernelKMeans(KernelClusterer):
             task_bytes=problem.tile_bytes + one_batch,
             fixed_bytes=problem.map_bytes + waiting,
         )
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        in_memory = isinstance(problem.source, ArraySource)
+        keep = {"rows": 0 if in_memory else problem.n_rows * problem.row_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
@@ -287,6 +288,6 @@ class SparseKernelKMeans(KernelClusterer):
             setattr(self, name, value)
         self.history_, self.n_iter_ = list(buffer.history), buffer.version
         self._labels, self.objective_ = label_rows(rows, self._model)
-        self._source = ArraySource(np.empty((0, rows.shape[1])))
+        self._source, self._frame = ArraySource(np.empty((0, rows.shape[1]))), None
         c = self.n_clusters_ = self._n_features_out = self._model.centres.n_clusters
         self.cluster_sizes_ = np.bincount(self._labels[self._labels >= 0], minlength=c).astype(np.int64)

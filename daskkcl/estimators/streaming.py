@@ -36,6 +36,7 @@ class StreamMixin:
 
     _model: Any
     _source: Any
+    _frame: Any
     _labels: Any
     _stream: Stream
     history_: Any
@@ -133,7 +134,7 @@ class StreamMixin:
         self.n_rows_met_ = stream.n_rows
         self._stream = stream
         self._labels, self.objective_ = label_rows(rows, self._model)
-        self._source = ArraySource(np.empty((0, rows.shape[1])))
+        self._source, self._frame = ArraySource(np.empty((0, rows.shape[1]))), None
         self.cluster_sizes_ = np.bincount(self._labels[self._labels >= 0], minlength=c).astype(np.int64)
         self.win_counts_ = winners.counts[order]
         self.n_clusters_ = self._n_features_out = c

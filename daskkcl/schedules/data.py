@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, write_run
-from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
-from ..blocks.sparse import CsrSource, fullest
+from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
+from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..plan import Layout, block_edges
@@ -51,8 +51,8 @@ class RowReader:
     """
 
     def __init__(self, source: Source, edges: list[int]) -> None:
-        self._source = source
-        self._slab_edges = source.slabs(edges) if isinstance(source, (ZarrSource, CsrSource)) else []
+        self._source: Any = source
+        self._slab_edges = source.slabs(edges) if hasattr(source, "slabs") else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
@@ -61,7 +61,7 @@ class RowReader:
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 yield graph.value(self._source.array[a:b])
-        elif isinstance(self._source, (ZarrSource, CsrSource)):
+        elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):

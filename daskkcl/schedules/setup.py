@@ -180,7 +180,9 @@ class Problem:
     @property
     def rows_bytes(self) -> int:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
+        if isinstance(self.source, ArraySource):
+            return 0
+        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1)
 
     def _landmarks_by(self, name: str) -> bool:
         return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
