@@ -59,6 +59,7 @@ def fit(
     map: Any = None,
     landmarks: Any = _Default("uniform"),  # noqa: B008
     n_landmarks: int | None = None,
+    scale: str | None = None,
     memory_limit: str | int | None = None,
     dtype: Any = None,
     random_state: Any = None,
@@ -100,6 +101,8 @@ def fit(
         for input space, ``"spectral"`` for clusters of any shape; the others are listed in `daskkcl.maps`.
     landmarks, n_landmarks
         ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
+    scale : {"standard", "minmax", "unit"}, optional
+        Scale features as they are read: to mean 0 and variance 1, to [0, 1], or every row to length 1.
     memory_limit : str or int, optional
         The most memory the whole process may occupy, such as ``"512MiB"``. A run that cannot keep to it is refused
         before any data are read.
@@ -168,6 +171,7 @@ def fit(
         "landmarks": None if isinstance(landmarks, _Default) else landmarks,
         "n_landmarks": n_landmarks,
         "init": init,
+        "scale": scale,
         "memory_limit": memory_limit,
         "dtype": dtype,
         "random_state": random_state,

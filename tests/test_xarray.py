@@ -40,8 +40,6 @@ def cube(masked=True):
 
 def fit(data, algo="okfcm", **changes):
     options = {"n_clusters": 3, "n_landmarks": 40, "random_state": 0, "progress": False, "nan": "drop", **changes}
-    if algo == "kkmeans":
-        del options["n_landmarks"]
     if not isinstance(data, xr.Dataset):
         options.setdefault("feature_dim", "band")
     return daskkcl.fit(data, algo, **options)
@@ -51,7 +49,7 @@ def fit(data, algo="okfcm", **changes):
 def expected():
     """The labels of the plain table."""
     rows = cube().values.reshape(-1, B)
-    return {algo: fit(rows, algo, feature_dim=None).labels_ for algo in ("okfcm", "akkmeans", "pakcl", "kkmeans")} | {
+    return {algo: fit(rows, algo, feature_dim=None).labels_ for algo in ("okfcm", "akkmeans", "pakcl")} | {
         "membership": fit(rows, feature_dim=None).membership_
     }
 
@@ -79,7 +77,7 @@ def test_labels_are_those_of_the_table_in_any_order_and_chunks(expected, order, 
     assert_array_equal(model.membership_.values.reshape(-1, 3), expected["membership"])
 
 
-@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "kkmeans"])
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl"])
 def test_other_algorithms(expected, algo):
     for data in (cube().transpose("band", ...), cube().transpose("band", ...).chunk(y=5, x=7, band=3)):
         assert_array_equal(fit(data, algo).labels_.values.ravel(), expected[algo])
@@ -273,9 +271,7 @@ def test_the_accessor(expected):
         data.daskkcl.predict_proba(crisp)
 
 
-@pytest.mark.parametrize(
-    "imports", ["import daskkcl, xarray", "import xarray, daskkcl", "import xarray, daskkcl.xarray"]
-)
+@pytest.mark.parametrize("imports", ["import daskkcl, xarray", "import xarray, daskkcl"])
 def test_the_accessor_is_there_whoever_is_imported_first(imports):
     code = f"{imports}; print(xarray.DataArray([[1.0, 2.0]]).daskkcl.fit.__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -289,7 +285,7 @@ import sys, warnings
 import xarray as xr, daskkcl
 path, algo, limit, order = sys.argv[1:]
 cube = xr.open_zarr(path)["x"].transpose(*order.split())
-model = cube.daskkcl.fit(algo, 5, feature_dim="band", n_landmarks=100, random_state=0, memory_limit=limit,
+model = cube.daskkcl.fit(algo, 5, feature_dim="band", n_landmarks=30, random_state=0, memory_limit=limit,
                          progress=False, out=path + "-" + algo, overwrite=True,
                          **({"max_iter": 3} if algo == "akkmeans" else {}))
 with open("/proc/self/status") as status:
@@ -299,10 +295,11 @@ print(peak * 1024, model.plan_.peak_bytes, int(model.labels_[:9, :9].sum()))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("chunks", [(1, 600, 1000), (6, 250, 250), (3, 3000, 3000)], ids=str)
+@pytest.mark.parametrize("chunks", [(1, 500, 900), (6, 250, 250), (2, 1500, 1500)], ids=str)
 def test_a_cube_larger_than_the_limit_is_segmented_within_it(tmp_path, chunks):
-    bands, side = 6, 6000  # 824 MiB
+    bands, side = 6, 4800  # 527 MiB
     shape, path = (bands, side, side), tmp_path / "cube.zarr"
     group = zarr.open_group(path, mode="w")
     target = group.create_array("x", shape=shape, dtype="f4", chunks=chunks, dimension_names=("band", "y", "x"))
@@ -311,7 +308,7 @@ def test_a_cube_larger_than_the_limit_is_segmented_within_it(tmp_path, chunks):
     for a in range(0, side, chunks[1]):
         part = rng.normal(size=(bands, min(chunks[1], side - a), side)).astype(np.float32)
         target[:, a : a + chunks[1]] = part + np.floor(lines)[a : a + chunks[1], None] * 3
-    limit = 640
+    limit = 480
     for algo, order in (("akkmeans", "band y x"), ("okfcm", "y x band")):
         found = subprocess.run(
             [sys.executable, "-c", SEGMENT, str(path), algo, f"{limit}MiB", order],

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.frames import plain_values
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..plan import Plan, Stage
@@ -75,6 +76,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     landmarks: Any = None
     n_landmarks: int | None = None
     init: Any = None
+    scale: str | None = None
     memory_limit: str | int | None = None
     dtype: Any = None
     random_state: Any = None
@@ -253,6 +255,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
         self._source, self._frame = source, source.frame
+        self.scaler_ = setup.problem.scaler
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
             self._labels = np.asarray(self._row_labels())
@@ -386,7 +389,8 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         check_is_fitted(self)
         source = open_rows(self, X, component, storage_options, reset=False)
         source.check_missing(self.missing)
-        return source
+        scaler = self.__dict__.get("scaler_")
+        return source if scaler is None else ScaledSource(source, scaler.name, scaler)
 
     @property
     def _not_kept(self) -> str:

@@ -214,7 +214,7 @@ class FuzzyClusterer(KernelClusterer):
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         numbers = found.nearest[:, 1].astype(np.int64) if fitted.prototypes is None else fitted.prototypes
         self.prototypes_ = numbers[found.order]
-        rows = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        rows = gather(setup.engine, setup.stored, self.prototypes_, setup.layout("sampling"))
         self.prototype_rows_ = public_rows(rows)
         self._warn_of_coinciding(float(found.spread.value) / float(found.weight.value.sum()))
 
