@@ -272,7 +272,7 @@ def test_the_first_bad_row_is_named(refuses, tmp_path, large, algo, rows, lazy):
     data = spoilt(large, value, rows)
     if lazy:
         data = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(700, 3))
-    form = {"algo": "okfcm", "form": "literal"} if algo == "literal" else {"algo": algo}
+    form = {"algo": "okfcm", "form": "literal", "n_landmarks": None} if algo == "literal" else {"algo": algo}
     words = ("NaN or infinity", f"row {rows[0]:,}, column 0", "nan='drop'")
     refuses(data, InvalidInputError, *words, started=True, **form)
 
@@ -486,6 +486,7 @@ def test_fuzzifier(refuses, untouchable):
         ("pakcl", "rate_end", 2, "rate_end"),
         ("pakcl", "labels", "nearst", "Did you mean 'nearest'?"),
         ("okfcm", "form", "litteral", "Did you mean 'literal'?"),
+        ("okfcm", "form", "literal", "leave out map=, landmarks= and n_landmarks="),
         ("okfcm", "extend", "prototype", "Did you mean 'prototypes'?"),
         ("okfcm", "chunk_size", -1, "at least 1"),
         ("okfcm", "max_passes", 0, "at least 1"),
@@ -587,10 +588,10 @@ def test_a_limit_below_the_floor(fit, algo, tmp_path):
     store = MemoryStore()
     zarr.create_array(store, shape=(50_000, 200), chunks=(1000, 200), dtype="f4")
     data = zarr.open_array(Untouchable(store), mode="r")
-    form = {"algo": "okfcm", "form": "literal"} if algo == "literal" else {"algo": algo}
+    form = {"algo": "okfcm", "form": "literal", "n_landmarks": None} if algo == "literal" else {"algo": algo}
     limit = resident_bytes() + 2**20
     with pytest.raises(MemoryLimitError) as caught:
-        fit(data, n_landmarks=4000, memory_limit=limit, **form)
+        fit(data, **{"n_landmarks": 4000, "memory_limit": limit, **form})
     error = caught.value
     assert error.needed_bytes > error.allowed_bytes == limit
     for word in ("needs at least", "memory_limit allows", "Raise memory_limit to", "or use fewer landmarks"):

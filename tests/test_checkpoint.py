@@ -13,7 +13,7 @@ import zarr
 from numpy.testing import assert_array_equal
 
 import daskkcl
-from daskkcl import plan
+from daskkcl import planning
 from daskkcl.errors import CheckpointError, StorageError
 from daskkcl.schedules import chunks, subsets, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
@@ -25,10 +25,10 @@ RUNS = {
     "pakcl": {"algo": "pakcl", "subset_size": 10, "max_epochs": 2, "tol": 0},
     "okfcm": {"algo": "okfcm", "chunk_size": 10, "max_iter": 20},
     "okfcm, exact passes": {"algo": "okfcm", "chunk_size": 50, "max_passes": 5, "max_iter": 20},
-    "okfcm, literal": {"algo": "okfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "okfcm, literal": {"algo": "okfcm", "form": "literal", "n_landmarks": None, "chunk_size": 60, "max_iter": 20},
     "spkfcm": {"algo": "spkfcm", "chunk_size": 10, "max_iter": 20},
     "spkfcm, as they come": {"algo": "spkfcm", "order": "arrival", "chunk_size": 10, "max_iter": 20, "max_passes": 3},
-    "spkfcm, literal": {"algo": "spkfcm", "form": "literal", "chunk_size": 60, "max_iter": 20},
+    "spkfcm, literal": {"algo": "spkfcm", "form": "literal", "n_landmarks": None, "chunk_size": 60, "max_iter": 20},
     "rsekfcm": {"algo": "rsekfcm", "sample_size": 200, "max_passes": 4},
     "fcm": {"algo": "fcm", "n_landmarks": None, "init": "random", "max_iter": 8},
 }
@@ -52,7 +52,7 @@ def path(tmp_path_factory, X):
 @pytest.fixture(autouse=True)
 def small_rounds(monkeypatch):
     """Many blocks, and several rounds, on small data."""
-    monkeypatch.setattr(plan, "_BLOCKS_PER_THREAD", 30)
+    monkeypatch.setattr(planning, "_BLOCKS_PER_THREAD", 30)
     monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 20)
     monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
     monkeypatch.setattr(walk, "_SEGMENT_BLOCKS", chunks.FAN_IN)

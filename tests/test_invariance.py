@@ -20,19 +20,20 @@ from daskkcl.blocks.opening import open_source
 from daskkcl.blocks.scratch import Scratch
 from daskkcl.blocks.shuffle import Shuffled, write_run
 from daskkcl.estimators.base import KernelClusterer
-from daskkcl.plan import block_edges, tile_rows
+from daskkcl.planning import block_edges, tile_rows
 from daskkcl.random import Key
 
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 
 N, D, C, LANDMARKS = 2600, 6, 5, 40
 COMMON = {"n_clusters": C, "n_landmarks": LANDMARKS, "random_state": 4, "progress": False}
+LITERAL = {"form": "literal", "n_landmarks": None, "chunk_size": 300, "fuzzifier": 1.3}
 MODELS = {
     "akkmeans": lambda **kw: ApproxKernelKMeans(**{**COMMON, **kw}),
     "pakcl": lambda **kw: PAKCL(**{**COMMON, "subset_size": 150, "max_epochs": 2, "tol": 0.0, **kw}),
     "okfcm": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, **kw}),
     "okfcm passes": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, "max_passes": 4, **kw}),
-    "literal": lambda **kw: OnlineKFCM(**{**COMMON, "form": "literal", "chunk_size": 300, "fuzzifier": 1.3, **kw}),
+    "literal": lambda **kw: OnlineKFCM(**{**COMMON, **LITERAL, **kw}),
 }
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "literal"]  # exact passes are those of akkmeans with another rule
 TILE = tile_rows(D, LANDMARKS, 4)
@@ -260,7 +261,7 @@ def test_whatever_is_kept_in_memory_gives_the_same(monkeypatch, X, expected, nam
 @pytest.mark.parametrize("name", ["akkmeans", "okfcm passes"])
 def test_sums_over_many_tiles_in_blocks_of_any_size(monkeypatch, X, name):
     """Forty tiles of float64, where every regrouping of a plain sum would show in the last bit."""
-    monkeypatch.setattr("daskkcl.plan._MAX_TILE", 64)
+    monkeypatch.setattr("daskkcl.planning._MAX_TILE", 64)
     model = MODELS[name](dtype="float64", init=np.arange(N) % C)
     found = []
     for blocks in (1, 3, 7, 50):

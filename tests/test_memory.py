@@ -59,7 +59,6 @@ def test_literal_forms_stay_within_the_limit(tables, algo):
         "448MiB",
         form="literal",
         n_clusters=5,
-        n_landmarks=50,
         max_iter=3,
         n_init=1,
         **size,

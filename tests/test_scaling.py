@@ -78,7 +78,7 @@ def test_rows_that_are_not_kept_get_the_same_labels(monkeypatch, algo):
     X = rows().astype(np.float32)
     kept = fit(X, algo, scale="standard")
     assert kept.plan_.keep != "nothing"
-    plan = daskkcl.plan.make_plan
+    plan = daskkcl.planning.make_plan
     monkeypatch.setattr(daskkcl.schedules.setup, "make_plan", lambda *a, **k: plan(*a, **{**k, "keep": {}}))
     streamed = fit(X, algo, scale="standard")
     assert streamed.plan_.keep in ("nothing", "measurements in scratch")

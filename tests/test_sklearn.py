@@ -29,7 +29,7 @@ FREQUENCY = (daskkcl.PAKCL, daskkcl.AKCL)  # whose labels are weighted by how of
 
 def make(cls, **changes):
     defaults = {"n_clusters": 3, "n_landmarks": 30, "random_state": 0, "progress": False, **changes}
-    if cls in WITHOUT_LANDMARKS:
+    if cls in WITHOUT_LANDMARKS or changes.get("form") == "literal":
         del defaults["n_landmarks"]
     return cls(**defaults)
 

@@ -64,6 +64,9 @@ plan_ : Plan
     Blocks, threads, and the memory they take.
 scaler_ : Scaler or None
     With `scale`: rows are taken as ``(x - scaler_.shift) * scaler_.factor``.
+fit_seconds_ : float
+peak_bytes_ : int
+    The most memory that this process had occupied when the fit ended.
 gamma_ : float or None
 n_clusters_evidence_ : dict
     What is behind ``n_clusters="auto"``, as numbers and arrays to look at or draw (empty for a given number):

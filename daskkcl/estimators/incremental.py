@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InvalidInputError, MemoryLimitError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.chunks import FAN_IN, online_fuzzy
 from ..schedules.engine import Engine
@@ -48,8 +48,10 @@ class _Incremental(FuzzyClusterer):
         extend = check_choice("extend", self.extend, ("centres", "prototypes"))
         settings = self._common(problem, form=form, extend=extend, **own)
         if form == "literal":
-            if problem.recipe.name != "landmarks":
-                raise InvalidInputError("form='literal' works on the kernel of the rows; leave out map=.")
+            if problem.recipe.name != "landmarks" or self.n_landmarks is not None or self.landmarks is not None:
+                raise InvalidInputError(
+                    "form='literal' works on the kernel of the rows: leave out map=, landmarks= and n_landmarks=."
+                )
             check_literal_start(settings.init, problem.n_clusters)
         return settings
 

@@ -60,6 +60,14 @@ class Scaler:
             out[a : a + _STEP_ROWS] = part
         return out
 
+    def undo(self, rows: Any) -> Any:
+        """Return scaled rows in the units they had; of rows of length 1 the length is gone."""
+        if self.factor is None:
+            return rows
+        if isinstance(rows, SparseRows):
+            return replace(rows, data=(rows.data / self.factor[rows.indices]).astype(rows.dtype))
+        return (rows / self.factor + self.shift).astype(rows.dtype)
+
     def _sparse(self, rows: SparseRows) -> SparseRows:
         if self.factor is None:
             lengths = np.sqrt(rows.squared_norms())

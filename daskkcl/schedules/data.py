@@ -18,7 +18,7 @@ from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
 from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
-from ..plan import Layout, block_edges
+from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
 from .graph import Graph, Window

@@ -13,7 +13,7 @@ from ..blocks.scaled import ScaledSource
 from ..blocks.sources import Source
 from ..errors import InvalidInputError
 from ..kernels.rows import join_blocks
-from ..plan import Layout, Plan
+from ..planning import Layout, Plan
 from .data import explain_bad_row, gather, usable
 from .engine import Engine
 from .scaling import keep_scaled, sampling_and_scaling, scale_kept

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..kernels.rows import SparseRows, join_blocks
-from ..plan import Layout, Stage, block_edges
+from ..planning import Layout, Stage, block_edges
 from ..rules.scaling import ColumnSums, Scaler, column_sums, scaler_of
 from .data import Consume, load_rows, run_blocks
 from .engine import Engine
