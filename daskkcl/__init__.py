@@ -47,6 +47,9 @@ __all__ = [
     "load",
     "maps",
     "measures",
+    "stability",
+    "sweep",
+    "validity",
     "write_obs",
 ]
 
@@ -57,6 +60,9 @@ _HOMES = {
     "algorithms": "api",
     "fuzzy_validity": "api",
     "write_obs": "api",
+    "stability": "estimators.judging",
+    "sweep": "estimators.sweeping",
+    "validity": "estimators.judging",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
     "AKCL": "estimators",
@@ -111,6 +117,8 @@ if TYPE_CHECKING:
         SparseKernelKMeans,
         SpectralKMeans,
     )
+    from .estimators.judging import stability, validity
+    from .estimators.sweeping import sweep
 
     __version__: str
 

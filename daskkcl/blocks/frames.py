@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Frame", "boxes", "plain_values"]
 
-_MAX_CHUNK_BYTES = 16 * 2**20
+_MAX_CHUNK_BYTES = 4 * 2**20
 # Attributes that say something of the values, and so nothing of labels.
 _OF_VALUES = {"units", "standard_name", "long_name", "valid_min", "valid_max", "valid_range", "actual_range"}
 _OF_VALUES |= {"scale_factor", "add_offset", "_FillValue", "missing_value", "cell_methods", "flag_values"}
@@ -84,11 +84,9 @@ class Frame:
         import dask.array as da
         from dask.highlevelgraph import HighLevelGraph
 
-        chunks = self.chunks(math.prod(values.shape[1:]) * values.dtype.itemsize)
-        starts = [range(0, max(1, n), c) for n, c in zip(self.sizes, chunks, strict=True)]
-        shapes = [[min(c, n - a) for a in axis] for n, c, axis in zip(self.sizes, chunks, starts, strict=True)]
-        rows = tuple(math.prod(shape) for shape in itertools.product(*shapes))
-        flat = values.rechunk({0: rows, **dict.fromkeys(range(1, values.ndim), -1)})
+        row_bytes = math.prod(values.shape[1:]) * values.dtype.itemsize
+        shapes = self._grid(row_bytes)
+        flat = values.rechunk({0: self.row_chunks(row_bytes), **dict.fromkeys(range(1, values.ndim), -1)})
         name, columns = f"on-dims-{os.urandom(8).hex()}", values.shape[1:]
         layer: dict[Any, Any] = {}
         for number, (index, shape) in enumerate(zip(np.ndindex(*map(len, shapes)), itertools.product(*shapes))):
@@ -99,12 +97,12 @@ class Frame:
         return da.Array(graph, name, grid, dtype=values.dtype)
 
     def chunks(self, row_bytes: int) -> tuple[int, ...]:
-        """Return the chunks of an answer: contiguous rows, of sixteen mebibytes at most where one line allows it.
+        """Return the chunks of an answer: contiguous rows, of four mebibytes at most where one line allows it.
 
         Examples
         --------
         >>> Frame(("t", "y", "x"), (9, 4000, 5000), None, {}, None, ()).chunks(4)
-        (1, 838, 5000)
+        (1, 209, 5000)
         """
         inner = 1
         for axis in range(len(self.sizes) - 1, -1, -1):
@@ -113,6 +111,15 @@ class Frame:
                 return (*(1,) * axis, line, *self.sizes[axis + 1 :])
             inner *= self.sizes[axis]
         return self.sizes
+
+    def _grid(self, row_bytes: int) -> list[list[int]]:
+        """Return the lengths of the chunks of an answer along every dimension."""
+        sides = zip(self.sizes, self.chunks(row_bytes), strict=True)
+        return [[min(side, n - a) for a in range(0, max(1, n), side)] for n, side in sides]
+
+    def row_chunks(self, row_bytes: int) -> tuple[int, ...]:
+        """Return the rows of each chunk of an answer."""
+        return tuple(math.prod(shape) for shape in itertools.product(*self._grid(row_bytes)))
 
 
 def boxes(sizes: tuple[int, ...], start: int, stop: int) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -30,6 +30,7 @@ from ..schedules.passes import Labelling, label_pass, sum_pass
 from ..schedules.predict import (
     block_layout,
     compute_here,
+    label_chunks,
     lazy_distances,
     lazy_labels,
     lazy_memberships,
@@ -309,7 +310,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return self._labels
         if self._labels is None:
             return lazy_labels(self._source, self._model)
-        lazy = self._labels.lazy(self._source.row_chunks)
+        lazy = self._labels.lazy(label_chunks(self._source))
         return lazy if self._source.lazy else compute_here(lazy)
 
     def _row_memberships(self) -> Any:

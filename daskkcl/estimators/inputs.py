@@ -19,7 +19,7 @@ from ..schedules.data import count_entries
 from ..schedules.engine import make_engine
 from ..system import parse_bytes, resident_bytes
 
-__all__ = ["as_numbers", "is_url", "open_rows"]
+__all__ = ["as_numbers", "check_frame", "is_url", "open_rows"]
 
 
 def open_rows(
@@ -41,7 +41,7 @@ def open_rows(
     if isinstance(source, DaskSource) and source.sparse:
         source = count_entries(make_engine(None, Progress(False)), source)
     if source.frame is not None:
-        _check_frame(estimator, source, reset)
+        check_frame(estimator, source, reset)
     elif isinstance(source, ArraySource):
         try:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -61,7 +61,7 @@ def _remember(estimator: Any, source: Source) -> None:
     estimator.__dict__.pop("feature_names_in_", None)
 
 
-def _check_frame(estimator: Any, source: Source, reset: bool) -> None:
+def check_frame(estimator: Any, source: Source, reset: bool) -> None:
     """Remember the features of a DataArray or Dataset, or refuse others than before."""
     names = source.frame.feature_names
     if reset:
