@@ -47,6 +47,7 @@ __all__ = [
     "load",
     "maps",
     "measures",
+    "plan",
     "stability",
     "sweep",
     "validity",
@@ -57,6 +58,7 @@ __all__ = [
 _HOMES = {
     "fit": "api",
     "load": "api",
+    "plan": "api",
     "algorithms": "api",
     "fuzzy_validity": "api",
     "write_obs": "api",
@@ -91,7 +93,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from . import errors, kernels, maps, measures
-    from .api import algorithms, fit, fuzzy_validity, load, write_obs
+    from .api import algorithms, fit, fuzzy_validity, load, plan, write_obs
     from .errors import DaskkclError, MemoryLimitError
     from .estimators import (
         AKCL,

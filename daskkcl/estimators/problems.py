@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sklearn.frozen import FrozenEstimator
@@ -16,7 +17,15 @@ from ..rules.scaling import Scaler
 from ..schedules.setup import Problem
 from ..system import parse_bytes
 from .maps import MAPS, MapTransformer
-from .validation import block_dtype, check_choice, check_kernel_params, check_landmarks, check_n_clusters, check_scale
+from .validation import (
+    block_dtype,
+    check_choice,
+    check_kernel_params,
+    check_landmarks,
+    check_n_clusters,
+    check_scale,
+    uses_index,
+)
 
 __all__ = ["make_problem"]
 
@@ -43,7 +52,7 @@ def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False)
         )
     if scale is not None and not scaled:
         source = ScaledSource(source, scale, Scaler(scale) if scale == "unit" else None)
-    return Problem(
+    problem = Problem(
         source=source,
         n_clusters=n_clusters,
         **map_,
@@ -52,6 +61,9 @@ def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False)
         key=key,
         memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
         scratch=None if estimator.scratch is None else str(estimator.scratch),
+    )
+    return replace(
+        problem, indexed=uses_index(getattr(estimator, "nearest", "exact"), n_clusters, problem.n_measurements)
     )
 
 

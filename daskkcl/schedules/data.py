@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..blocks.scaled import ScaledSource, scale_rows, stored_rows
 from ..blocks.scratch import Scratch
-from ..blocks.shuffle import Shuffled, write_run
+from ..blocks.shuffle import Shuffled, spans, write_run
 from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
 from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
@@ -34,6 +34,7 @@ __all__ = [
     "make_window",
     "run_blocks",
     "shuffle",
+    "stream_blocks",
     "usable",
 ]
 
@@ -124,19 +125,35 @@ def run_blocks(
     `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
     `combine` makes one result of several, in order.
     """
-    reader, results = RowReader(source, edges), []
-    for first in range(0, len(edges) - 1, _GRAPH_BLOCKS):
-        part, graph = edges[first : first + _GRAPH_BLOCKS + 1], Graph()
+    results: list[Any] = []
+    for part in stream_blocks(engine, source, edges, prepare, watch, step, combine=combine):
+        results += part
+        if combine:
+            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
+    return results
+
+
+def stream_blocks(
+    engine: Engine,
+    source: Source,
+    edges: list[int],
+    prepare: Callable[[Graph], Consume],
+    watch: str = "",
+    step: int = 0,
+    at_once: int = _GRAPH_BLOCKS,
+    combine: Combine | None = None,
+) -> Iterator[list[Any]]:
+    """Do as `run_blocks`, and yield the results of every graph of `at_once` blocks."""
+    reader = RowReader(source, edges)
+    for first in range(0, len(edges) - 1, at_once):
+        part, graph = edges[first : first + at_once + 1], Graph()
         consume, window = prepare(graph), make_window(graph, engine)
         for start, rows in zip(part[:-1], reader.blocks(graph, part, window), strict=True):
             result = consume(start, rows)
             if result is not None:
                 window.add(result)
         keys = [join(graph, window.results, combine, engine)] if combine else window.results
-        results += reader.run(engine, graph, keys, part[-1], watch, step)
-        if combine:
-            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
-    return results
+        yield reader.run(engine, graph, keys, part[-1], watch, step)
 
 
 def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> Any:
@@ -338,14 +355,20 @@ def shuffle(
     shuffled = Shuffled(
         key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse
     )
-    runs = count()
+    number_of = {start: number for number, start in enumerate(edges[:-1])}
 
     def write(graph: Graph) -> Consume:
         shared = graph.value(shuffled)
-        return lambda start, rows: graph.call(write_run, rows, next(runs), shared)
+        return lambda start, rows: graph.call(write_run, rows, number_of[start], shared)
 
+    absent = [number for number in range(len(edges) - 1) if not shuffled.has_run(number)]
+    if not absent:
+        return shuffled
     engine.progress.begin("shuffling", source.n_rows)
-    run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
+    if len(absent) < len(edges) - 1:
+        engine.progress.advance((len(edges) - 1 - len(absent)) * layout.block_rows)
+    for first, last in spans(absent):  # all of them, but for runs that an earlier process of this run has written
+        run_blocks(engine, source, edges[first : last + 2], write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
 

@@ -17,6 +17,7 @@ from ..kernels.rows import join_blocks
 from ..maps.base import Centres, squared_distances
 from ..random import Key
 from ..rules.crisp import cluster_sums
+from ..rules.fuzzy import Fuzzy
 from ..rules.separation import calinski_harabasz, davies_bouldin, distances_between, silhouettes, stratified_mean
 from ..rules.sums import ExactSum
 from ..rules.validity import between_centres, centre_products, mean_norm
@@ -97,7 +98,8 @@ def tally_block(block: Any, start: int, groups: tuple[Group, ...], key: Key, n_s
 
 
 def _labels(tile: Tile, model: Model) -> NDArray[np.intp]:
-    labels = np.array(model.rule.labels(model.distances(tile)))
+    fuzzy = isinstance(model.rule, Fuzzy)
+    labels = np.array(model.rule.labels(model.distances(tile)) if fuzzy else model.winners(tile)[0])
     if tile.valid is not None:
         labels[~tile.valid] = -1
     return labels
