@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from ..blocks.sources import Source
@@ -14,7 +15,7 @@ from ..progress import Progress
 from ..random import Key
 from ..schedules.engine import Engine
 from ..schedules.setup import Problem
-from ..system import cpu_count
+from ..system import available_bytes, cpu_count, version
 from .forecast import Forecast, StageForecast
 from .rates import Rates, measure_rates
 from .work import SEED_EPOCHS, Work, work_of
@@ -23,7 +24,8 @@ __all__ = ["forecast_run"]
 
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 _TASKS_PER_BLOCK = 3  # read, work, combine
-_CLUSTER_TASKS = 1500.0  # that one dask scheduler deals with in a second; its documentation says some thousands
+_CLUSTER_TASKS = 1500.0  # that one dask scheduler is reckoned to deal with in a second: an assumption, not measured
+_STEP_SECONDS = 4e-4  # of the calls of one update by a subset, beside their arithmetic
 _EXACT_NUMBER = 16  # bytes of a number in an exact sum
 
 
@@ -42,6 +44,12 @@ class PlannedEngine(Engine):
     def slots(self) -> int:
         """Threads of all workers."""
         return self.workers * self.threads
+
+    def survey(self) -> list[Any]:
+        """Answer as a cluster would that is asked for its workers."""
+        facts = {"threads": self.threads, "base_bytes": _WORKER_BYTES, "limit_bytes": self._limit, "version": version()}
+        free = available_bytes()
+        return [SimpleNamespace(host=str(i), free_bytes=free, **facts) for i in range(self.workers)]
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
         """Answer as a client would."""
@@ -106,6 +114,7 @@ _ORDER = (
     "sampling",
     "preparing",
     "fuzzifier",
+    "landmarks",
     "mapping",
     "sample",
     "kernel matrix",
@@ -142,7 +151,7 @@ def _stage(
     )
     # Large products here are in float64 and on one thread: half as fast.
     here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
-    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0)
+    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0) + work.steps * _STEP_SECONDS
     tasks = n_blocks * work.blocks_met * work.passes * _TASKS_PER_BLOCK
     scheduling = tasks / (_CLUSTER_TASKS if workers else rates.task * layout.threads)
     compute = parallel / slots
@@ -175,12 +184,13 @@ def _measure_seconds(problem: Problem, rates: Rates) -> float:
     recipe, m = problem.recipe, problem.n_measurements
     if isinstance(recipe, SparseKernel):
         most = recipe.max_rows
-        return problem.cells * most / rates.gemm + 3 * most / rates.kernel
+        return problem.cells * most / rates.gemm + 1.5 * most / rates.kernel
     inner = recipe.inner(problem.sizes)
     if problem.kernel is None and not inner:  # input space: a copy
         return m / (4 * rates.kernel)
     width = problem.n_landmarks if recipe.uses_landmarks else (inner or m)
-    seconds = problem.cells * width / rates.gemm + width / rates.kernel
+    # the nearest landmarks are found by comparisons, without a kernel
+    seconds = problem.cells * width / rates.gemm + width / (3 * rates.kernel if recipe.code_bytes else rates.kernel)
     return seconds + (width * m / rates.gemm if inner and not recipe.code_bytes else 0)
 
 

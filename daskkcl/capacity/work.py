@@ -12,16 +12,17 @@ from typing import Any
 from ..blocks.sources import ArraySource
 from ..maps.recipes import SparseKernel
 from ..planning import Plan
+from ..schedules.landmarks import streamed_rows
 from ..schedules.setup import Problem
 
 __all__ = ["Work", "work_of"]
 
 # What nobody knows before a run: how many steps it takes to come to rest.
-RUN_STEPS = 15  # of fuzzy c-means on a chunk or a sample
+RUN_STEPS = 10  # of fuzzy c-means on a chunk or a sample
 SAMPLE_STEPS = 20  # of k-means on the sample, for each seeding
 SEED_EPOCHS = 50  # of the algorithms that find the number of clusters
 EXACT_STEPS = 20  # of algorithms on the kernel matrix
-EXACT_PASSES = 6  # over all rows, after a sample
+EXACT_PASSES = 4  # over all rows, after a sample
 _BOUND_ROWS = 500
 _EIGEN = 25  # an eigen-decomposition takes as long as so many products of such matrices
 
@@ -39,6 +40,7 @@ class Work:
     assigned: float = 0  # rows that meet all centres
     summed: float = 0  # rows that are added to centres
     in_turn: bool = False  # meetings follow one another, only measuring is parallel
+    steps: float = 0  # updates that follow one another, each of which is a few calls whatever its size
     loop: float = 0  # multiply-adds of loops over single rows, in turn
     gemm: float = 0  # further multiply-adds, in parallel
     here: float = 0  # multiply-adds in this process, on one thread
@@ -110,6 +112,12 @@ def _preparing(run: _Run) -> Work:
 def _fuzzifier(run: _Run) -> Work:
     rows = min(_BOUND_ROWS, run.problem.sample_rows)
     return Work(here=rows * rows * run.problem.cells + _EIGEN * rows**3)
+
+
+def _landmarks(run: _Run) -> Work:
+    p, k = run.problem, run.problem.n_landmarks
+    read = 0 if run.plan.keep == "rows" else run.stored_bytes
+    return Work(read_bytes=read, gemm=streamed_rows(run.n, k, p.source.sparse) * k * p.cells)
 
 
 def _mapping(run: _Run) -> Work:
@@ -204,6 +212,7 @@ def _subsets(run: _Run) -> Work:
             assigned=times * n,
             summed=times * n,
             in_turn=True,
+            steps=times * n / max(1, subset),
             here=update + dual,
         )
     root = p.n_measurements**2 if p.recipe.name == "landmarks" else 0  # coordinates, before rows are met
@@ -247,6 +256,7 @@ _KINDS = {
     "sampling": _sampling,
     "preparing": _preparing,
     "fuzzifier": _fuzzifier,
+    "landmarks": _landmarks,
     "mapping": _mapping,
     "passes": _passes,
     "labelling": _labelling,

@@ -18,9 +18,15 @@ from .validation import check_real
 __all__ = ["CCCL", "DSRPCL", "RPCCL", "RPCL", "CoRe"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Rival(SeedClusterer):
+    default_map: ClassVar[str] = "identity"
+    _comes_to_rest: ClassVar[bool] = False
+
+
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class RPCL(SeedClusterer):
+class RPCL(_Rival):
     """Rival penalised competitive learning: the second winner of every row is pushed away from it.
 
     Winners are weighted by how often they have won. Seeds that are not needed are driven away from the rows; those
@@ -34,7 +40,6 @@ class RPCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -45,16 +50,12 @@ class RPCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.RPCL(4, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpcl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     eta: float = 0.05
     max_epochs: int = 100
@@ -66,7 +67,7 @@ class RPCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class RPCCL(SeedClusterer):
+class RPCCL(_Rival):
     """Rival penalisation controlled competitive learning: the nearer the rival to the winner, the more it retreats.
 
     As `RPCL`, without its rate for rivals: the second winner retreats from a row by the learning rate times
@@ -78,7 +79,6 @@ class RPCCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -92,16 +92,12 @@ class RPCCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.RPCCL(4, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpccl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     max_epochs: int = 500
 
@@ -111,7 +107,7 @@ class RPCCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class CCCL(SeedClusterer):
+class CCCL(_Rival):
     """Cooperation controlled competitive learning: seeds near the winner follow it, the farther from the row the less.
 
     All seeds within the winner's distance from the winner move towards the row by the learning rate times
@@ -126,7 +122,6 @@ class CCCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -140,15 +135,13 @@ class CCCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.CCCL(5, random_state=2).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "cccl"
-    default_map: ClassVar[str] = "identity"
+    _comes_to_rest: ClassVar[bool] = True
 
     tol: float = 1e-6
     phi: float = 0.5
@@ -159,7 +152,7 @@ class CCCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class DSRPCL(SeedClusterer):
+class DSRPCL(_Rival):
     """Distance-sensitive rival penalised competitive learning: all seeds but the nearest retreat, the near ones more.
 
     The nearest seed moves towards the row by the learning rate; every other one away from it by the rate times
@@ -174,7 +167,6 @@ class DSRPCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -187,16 +179,12 @@ class DSRPCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.DSRPCL(5, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "dsrpcl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     max_epochs: int = 500
     power: float = 0.2
@@ -207,7 +195,7 @@ class DSRPCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class CoRe(SeedClusterer):
+class CoRe(_Rival):
     """Competitive repetition-suppression clustering: units that answer a row well learn it, the others unlearn it.
 
     A unit answers a row by ``phi = exp(-d^2 / 2 sigma^2)``, with a width of its own. Units that answer above a
@@ -229,7 +217,6 @@ class CoRe(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -243,16 +230,12 @@ class CoRe(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.CoRe(6, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "core"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
     _n_extra: ClassVar[int] = 1
 
     eta: float = 0.01

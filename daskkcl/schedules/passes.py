@@ -12,11 +12,12 @@ from ..maps.base import Centres
 from ..random import Key
 from ..rules.crisp import cluster_sums
 from ..rules.sums import ExactSum
+from .checkpoint import Checkpoint
 from .data import Dataset
 from .graph import Graph
 from .tasks import Model, Reader, Sums, labelled_tiles, sum_block, task, tiles
 
-__all__ = ["Labelling", "RandomLabels", "label_pass", "label_sums", "reduce_pass", "sum_pass"]
+__all__ = ["Labelling", "RandomLabels", "label_pass", "label_means", "once_labelled", "reduce_pass", "sum_pass"]
 
 Floats = NDArray[Any]
 
@@ -55,18 +56,18 @@ def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, .
     return total
 
 
-def label_sums(
+def label_means(
     data: Dataset,
     reader: Reader,
     labels: NDArray[Any] | RandomLabels,
     n_clusters: int,
     weights: Floats | None = None,
-) -> tuple[Centres, Any]:
+) -> tuple[Floats, Floats]:
     """Return the means and counts (weights) of clusters given by a label for every row (negative: nobody's)."""
     shared = (reader, labels, n_clusters, weights)
     total = reduce_pass(data, label_sum_block, Sums.combine, shared, "initial labels")
     counts = total.mass.value
-    return Centres.from_means(total.S.value / np.where(counts > 0, counts, 1)[:, None], reader.map_), counts
+    return total.S.value / np.where(counts > 0, counts, 1)[:, None], counts
 
 
 @task
@@ -118,6 +119,19 @@ class Labelling:
             )
         return total
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything as arrays, for a checkpoint."""
+        return {
+            name: value.to_array() if isinstance(value, ExactSum) else np.asarray(value)
+            for name, value in vars(self).items()
+        }
+
+    @staticmethod
+    def from_arrays(arrays: dict[str, Any]) -> Labelling:
+        """Return what `to_arrays` wrote."""
+        sums = {name: ExactSum.from_array(arrays[name]) for name in ("weight", "objective", "spread")}
+        return Labelling(**{**arrays, **sums, "n_dropped": int(arrays["n_dropped"])})
+
     @property
     def order(self) -> NDArray[np.intp]:
         """The canonical order of clusters: heaviest first, ties by first row; empty ones last."""
@@ -133,6 +147,19 @@ def _nearer(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.
 def label_pass(data: Dataset, model: Model, store: Any, weights: Floats | None = None) -> Labelling:
     """Label every row once, leave the labels in `store` (if any), and count."""
     return reduce_pass(data, count_labels, Labelling.combine, (model, store, weights), "labelling")
+
+
+def once_labelled(
+    checkpoint: Checkpoint, data: Dataset, model: Model, store: Any, weights: Floats | None = None
+) -> Labelling:
+    """Label every row, unless that was done when the run came here before and the labels are still in `store`."""
+
+    def label() -> dict[str, Any]:
+        if store is not None:
+            store.begin()
+        return label_pass(data, model, store, weights).to_arrays()
+
+    return Labelling.from_arrays(checkpoint.once("labels", label, lambda: store is None or store.whole))
 
 
 @task

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
@@ -168,10 +167,10 @@ def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | N
         return ShuffledBlocks(setup.source, key, edges, 1, begin)
     bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
     bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows))
-    scratch = Scratch(setup.scratch.path)  # an epoch's own, gone when the next begins
-    rows = shuffle(
-        setup.engine, setup.source, key, bucket_blocks * layout.block_rows, setup.layout("shuffling"), scratch
-    )
+    bucket_rows, runs = bucket_blocks * layout.block_rows, setup.layout("shuffling")
+    # An epoch's own, gone when the next begins; a run that was stopped finds its files again, if it cuts the same ones.
+    scratch = setup.scratch.part(f"shuffle-{'-'.join(key.path)}-{bucket_rows}-{runs.block_rows}")
+    rows = shuffle(setup.engine, setup.source, key, bucket_rows, runs, scratch)
     return ShuffledBlocks(rows, key, edges, bucket_blocks, begin)
 
 
