@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, Terminated
 from .common import (
     COMPONENT,
     JSON,
@@ -97,7 +97,10 @@ def command(
         try:
             model = fit(data, progress=show_progress(quiet), client=client, **settings)
         except KeyboardInterrupt as error:
-            error.__notes__ = [_how_to_go_on(checkpoint)]
+            error.__notes__ = [_how_to_go_on(checkpoint)]  # in place of what to do in Python
+            raise
+        except Terminated:
+            click.echo(f"Terminated.\n{_how_to_go_on(checkpoint)}", err=True)
             raise
         seconds = time.perf_counter() - began
         if save is not None:
