@@ -59,7 +59,8 @@ def test_fit_does_what_the_library_does(table):
     assert result["cluster_sizes"] == model.cluster_sizes_.tolist()
     assert result["objective"] == model.objective_
     assert (result["out"], result["model"], result["n_rows"]) == ("out.zarr", "model.zarr", 300)
-    call("predict", "model.zarr", table, "--out", "again.zarr", "--memberships")
+    said = call("predict", "model.zarr", table, "--out", "again.zarr", "--memberships")
+    assert "labelling: 300 of 300 in" in said.stderr
     np.testing.assert_array_equal(zarr.open_group("again.zarr")["labels"][:], model.labels_.compute())
     np.testing.assert_array_equal(zarr.open_group("again.zarr")["membership"][:], model.membership_.compute())
 
@@ -206,6 +207,15 @@ def test_a_traceback_is_shown_when_asked_for(folder):
 def test_a_model_is_no_table(table):
     fitted("--save", "model.zarr")
     assert "is a saved model, not a table" in call("fit", "model.zarr", code=2).stderr
+
+
+def test_overwrite_is_for_all_that_is_written(table):
+    places = ("--out", "out.zarr", "--save", "model.zarr")
+    fitted(*places)
+    assert "--overwrite" in call("fit", table, *places, code=2).stderr
+    fitted(*places, "--overwrite")
+    fitted("--save", "model.zarr", "--overwrite")
+    assert "nothing to overwrite" in call("fit", table, "--overwrite", code=2).stderr
 
 
 def test_a_row_with_nan_is_named(folder):

@@ -52,7 +52,7 @@ _OWN = (
     click.option("--save", metavar="PATH", help="Write the model there, for 'daskkcl predict'."),
     click.option("--report", metavar="PAGE", help="Write one page of HTML about the run there."),
     click.option("--checkpoint", metavar="PATH", help="Keep the state there; the same command goes on from it."),
-    click.option("--overwrite/--no-overwrite", default=None, help="Replace what stands at --out and --save."),
+    click.option("--overwrite/--no-overwrite", default=None, help="Replace what stands at --out, --save, --report."),
     click.option("--config", metavar="FILE", help="Parameters from a TOML file; flags win."),
     click.option("--sample-weight", metavar="FILE", help="Weights of the rows, an NPY file (fuzzy algorithms)."),
     SCHEDULER,
@@ -89,7 +89,11 @@ def command(
     from .info import expect_table
 
     expect_table(data, settings.get("component"))
-    overwrite = settings.get("overwrite", False)
+    overwrite = settings.pop("overwrite", False)
+    if settings.get("out") is not None:
+        settings["overwrite"] = overwrite
+    elif overwrite and save is None and page is None:
+        raise InvalidInputError("--overwrite goes with --out, --save or --report: there is nothing to overwrite.")
     _check_place("--save", save, overwrite)
     _check_place("--report", page, overwrite)
     began = time.perf_counter()
