@@ -114,6 +114,7 @@ _ORDER = (
     "sampling",
     "preparing",
     "fuzzifier",
+    "landmarks",
     "mapping",
     "sample",
     "kernel matrix",
