@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource, scale_rows, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, spans, write_run
-from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
-from ..blocks.sparse import CsrSource, fullest
+from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
+from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..planning import Layout, block_edges
@@ -52,17 +53,27 @@ class RowReader:
     """
 
     def __init__(self, source: Source, edges: list[int]) -> None:
-        self._source = source
-        self._slab_edges = source.slabs(edges) if isinstance(source, (ZarrSource, CsrSource)) else []
+        self._source: Any = stored_rows(source)
+        self._scaler = source.scaler if isinstance(source, ScaledSource) else None
+        self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of the blocks between the edges; reading waits as the window says."""
+        if self._scaler is None:
+            yield from self._stored(graph, edges, window)
+            return
+        scaler = graph.value(self._scaler)
+        for key in self._stored(graph, edges, window):
+            yield graph.call(scale_rows, key, scaler)
+
+    def _stored(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
+        """Yield the keys of blocks of rows as they are stored."""
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 yield graph.value(self._source.array[a:b])
-        elif isinstance(self._source, (ZarrSource, CsrSource)):
+        elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):
@@ -309,7 +320,7 @@ def usable_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.bool
     return np.ones(len(rows), dtype=bool) if bad is None else ~bad
 
 
-def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
+def load_rows(engine: Engine, source: Source, layout: Layout, dtype: Any = None) -> ArraySource:
     """Read everything into one array in this process, on its threads; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
@@ -317,7 +328,7 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     if source.sparse:
         blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
         return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries, stored=source.stored)
-    out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
+    out = np.empty((source.n_rows, source.n_features), dtype=dtype or source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
 
