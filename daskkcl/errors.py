@@ -11,12 +11,14 @@ __all__ = [
     "DaskkclError",
     "DaskkclWarning",
     "DegenerateKernelError",
+    "InUseError",
     "InvalidInputError",
     "MemoryLimitError",
     "MissingChunkError",
     "NotOfferedError",
     "OutputError",
     "StorageError",
+    "Terminated",
     "WrongTypeError",
     "did_you_mean",
 ]
@@ -85,8 +87,23 @@ class OutputError(StorageError):
     """The output exists already, or cannot be written."""
 
 
+class InUseError(StorageError):
+    """Another run writes to the same output or checkpoint; the message says which."""
+
+
 class CheckpointError(DaskkclError, ValueError):
     """A checkpoint belongs to another run, or is damaged."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM ended a run that has a checkpoint: the process leaves with exit code 143, and the same call goes on."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(143)  # what a shell says of a process that SIGTERM ended
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class DaskkclWarning(UserWarning):

@@ -67,6 +67,10 @@ class Source(Protocol):
         """Whether answers about the rows should be lazy too."""
 
     @property
+    def frame(self) -> Any:
+        """The dimensions that rows were stacked from (a `Frame`), if answers are to be put back on them."""
+
+    @property
     def unit_rows(self) -> int:
         """Rows that are decoded together."""
 
@@ -91,6 +95,7 @@ class _Table:
     array: Any
     entries: int = 0  # of a sparse row; 0: rows are dense
     stored: int = 0  # entries of all sparse rows
+    frame: Any = None  # the dimensions that rows were stacked from, if answers are to be put back on them
 
     @property
     def sparse(self) -> bool:
@@ -191,6 +196,7 @@ class DaskSource(_Table):
     lazy: bool = True
     entries: int = 0
     stored: int = 0
+    frame: Any = None
 
     @property
     def unit_rows(self) -> int:
@@ -225,6 +231,7 @@ class ArraySource(_Table):
     unit_bytes: int = 0
     entries: int = 0
     stored: int = 0
+    frame: Any = None
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
@@ -249,11 +256,14 @@ def check_chunks(array: Any, policy: str) -> None:
         return
     from zarr.core.sync import sync
 
+    from .whole import refuse_absent, try_again
+
     grid = array.shards or array.chunks
     shape = tuple(-(-n // c) for n, c in zip(array.shape, grid, strict=True))
     total = math.prod(shape)
-    absent = total - sync(_n_stored(array, shape))
+    absent = total - try_again(lambda: sync(_n_stored(array, shape)))
     if absent <= 0:
+        refuse_absent(array)  # one that is absent later was lost
         return
     where = f"{absent:,} of {total:,} chunks of {describe(array)} are absent"
     if policy == "warn":
@@ -296,6 +306,8 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
         end = min(stop, (position // step + 1) * step)
         try:
             out[position - start : end - start] = array[position:end]
+        except StorageError:  # which names its key already
+            raise
         except Exception as error:
             raise _name_bad_chunk(array, position, end, error) from error
         position = end

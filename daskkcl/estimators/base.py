@@ -13,21 +13,25 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.frames import plain_values
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..planning import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters
-from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
+from ..schedules.checkpoint import Checkpoint, describe, digest
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
-from ..schedules.passes import Labelling, label_pass, sum_pass
+from ..schedules.leaving import leaving_well
+from ..schedules.passes import Labelling, once_labelled, sum_pass
 from ..schedules.predict import (
     block_layout,
     compute_here,
+    label_chunks,
     lazy_distances,
     lazy_labels,
     lazy_memberships,
@@ -42,7 +46,7 @@ from .presentation import Presented
 from .problems import make_problem
 from .validation import check_weights, weight_unit
 
-__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear", "weights_refused"]
+__all__ = ["Fitted", "KernelClusterer", "framed", "warn_if_unclear", "weights_refused"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
     landmarks: Any = None
     n_landmarks: int | None = None
     init: Any = None
+    scale: str | None = None
     memory_limit: str | int | None = None
     dtype: Any = None
     random_state: Any = None
@@ -99,12 +104,13 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         client: Any = None,
         component: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        feature_dim: str | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray object, scipy sparse or array-like of shape (n, d)
             The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
         y : None
             Not used, present for scikit-learn's conventions.
@@ -120,12 +126,15 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             The array inside a Zarr group.
         storage_options : dict, optional
             For URLs.
+        feature_dim : str, optional
+            The dimension of a DataArray that is that of the features, if it has more than two; the others become
+            rows, the last of them fastest, and answers come back on them. Variables of a Dataset are features.
 
         Returns
         -------
         self
         """
-        return self._fit(X, None, out, overwrite, checkpoint, client, component, storage_options)
+        return self._fit(X, None, out, overwrite, checkpoint, client, component, storage_options, feature_dim)
 
     def _fit(
         self,
@@ -137,30 +146,39 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         client: Any,
         component: str | None,
         storage_options: dict[str, Any] | None,
+        feature_dim: str | None,
     ) -> Self:
         began = time.perf_counter()
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
-        source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
-        key = self._key(checkpoint, storage_options)
-        with Output.at(out, overwrite, storage_options) as output, single_threaded():
+        source = open_rows(self, X, component, None if elsewhere else storage_options, True, feature_dim)
+        saved = Checkpoint(checkpoint, None, storage_options)
+        with (
+            saved.held(),
+            Output.at(out, overwrite, storage_options, None if saved.path is None else saved.run) as output,
+            leaving_well(saved),
+            single_threaded(),
+        ):
             engine = make_engine(client, Progress(self.progress))
             weights, unit = None, 1.0
             if sample_weight is not None:
-                weights = check_weights(sample_weight, source.n_rows)
+                weights = check_weights(plain_values(sample_weight, source.frame), source.n_rows)
                 unit = weight_unit(weights)
                 weights = weights if unit == 1 else weights / unit
-            problem = replace(make_problem(self, source, key), weights=weights, weight_unit=unit)
+            problem = replace(make_problem(self, source, self._key(saved.seed)), weights=weights, weight_unit=unit)
+            problem = replace(problem, durable=saved.path is not None)
             if weights is not None and problem.recipe.n_streams:
                 raise weights_refused(problem)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
+            if engine.local:
+                engine.progress.watch_memory(plan.limit_bytes)
             source.check_missing(self.missing)
-            setup = prepare(problem, engine, plan, count_clusters)
+            identify = lambda sample: saved.identify(self._identity(problem, sample))  # noqa: E731
+            setup = prepare(problem, engine, plan, count_clusters, saved, identify)
             warn_if_unclear(setup.evidence)
             try:
-                fitted = self._run(setup, settings, self._checkpoint(checkpoint, storage_options, setup))
+                fitted = self._run(setup, settings, saved)
                 self._finish(setup, fitted)
-                setup.scratch.remove("codes.zarr")  # labels may stay, for lazy data; nobody reads codes any more
             except BaseException as error:
                 setup.scratch.close()
                 if isinstance(error, BadRowError):
@@ -169,7 +187,14 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             finally:
                 engine.progress.end()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
-            output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
+            output.write(
+                self._row_labels(),
+                self._row_memberships() if self.fuzzy else None,
+                source.row_chunks,
+                writers.compute,
+                source.frame,
+            )
+            setup.scratch.settle("labels")  # labels may stay, for lazy data; nobody reads the rest any more
         self.fit_seconds_, self.peak_bytes_ = time.perf_counter() - began, peak_bytes()
         return self
 
@@ -196,7 +221,8 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
         if problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
-            keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if engine.local else {}
+            in_memory = engine.local and not problem.durable  # a run that is stopped finds them again in scratch
+            keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if in_memory else {}
             scratch_bytes += problem.n_rows * problem.recipe.code_bytes
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
@@ -208,11 +234,12 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             stages.append(writing_stage(problem, labelling))
         return plan_run(problem, engine, stages, keep, n_passes, scratch_bytes)
 
-    def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:
-        seed = saved_seed(checkpoint, storage_options)
+    def _key(self, seed: int | None = None) -> Key:
+        """Return the key of a run: by `random_state`, or by the seed of a checkpoint."""
         return as_key(seed if self.random_state is None and seed is not None else self.random_state)
 
-    def _checkpoint(self, path: Any, storage_options: dict[str, Any] | None, setup: Setup) -> Checkpoint:
+    def _identity(self, problem: Problem, sample: Any) -> dict[str, Any]:
+        """Return what makes a run this one and no other."""
         parameters = {
             name: describe(value)
             for name, value in self.get_params(deep=False).items()
@@ -221,37 +248,36 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         identity = {
             **parameters,
             "algorithm": self.algorithm,
-            "seed": setup.problem.key.seed,
-            "shape": [setup.rows.n_rows, setup.rows.n_features],
-            "stored dtype": str(setup.rows.dtype),
-            "data": digest({"sample": setup.sample[:256]}),
+            "seed": problem.key.seed,
+            "shape": [problem.source.n_rows, problem.source.n_features],
+            "stored dtype": str(problem.source.dtype),
+            "data": digest({"sample": sample[:256]}),
         }
-        if setup.problem.weights is not None:
-            identity["sample_weight"] = describe(setup.problem.weights)
-        checkpoint = Checkpoint(path, identity, storage_options)
-        checkpoint.open()
-        return checkpoint
+        if problem.weights is not None:
+            identity["sample_weight"] = describe(problem.weights)
+        return identity
 
     def _finish(self, setup: Setup, fitted: Fitted) -> None:
         """Label all rows once, number the clusters canonically, set the fitted attributes."""
         source, engine = setup.problem.source, setup.engine
         n_clusters = fitted.model.centres.n_clusters
         stored = engine.local or setup.problem.scratch is not None
-        labels = LabelFile.create(setup.scratch, source.n_rows, n_clusters) if stored else None
+        labels = LabelFile.of(setup.scratch, source.n_rows, n_clusters) if stored else None
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
-        found = label_pass(data, fitted.model, labels, setup.problem.weights)
+        found = once_labelled(setup.checkpoint, data, fitted.model, labels, setup.problem.weights)
         order = found.order
         for name in ("_stream", "_shown", "n_rows_seen_", "n_rows_met_", "seed_path_"):  # of earlier calls
             self.__dict__.pop(name, None)
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
-        self._source = source
-        self._shown = rows_to_keep(setup.sample, source.mean_bytes)
+        self._source, self._frame = source, source.frame
+        self.scaler_ = setup.problem.scaler
+        self._shown = rows_to_keep(setup.sample, source.mean_bytes, self.scaler_)
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
-            self._labels = np.asarray(self.labels_)
-            self._membership = self._memberships(source) if self.fuzzy else None
+            self._labels = np.asarray(self._row_labels())
+            self._membership = self._answer(source, lazy_memberships(source, self._model)) if self.fuzzy else None
             self._source = ArraySource(np.empty((0, source.n_features)))  # the caller's array may go
         self.n_clusters_ = n_clusters
         self.cluster_sizes_ = found.counts[order]
@@ -279,19 +305,27 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @property
     def labels_(self) -> Any:
-        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array."""
+        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array.
+
+        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows, with their coordinates.
+        """
         check_is_fitted(self)
+        return framed(self._row_labels(), self.__dict__.get("_frame"), "labels")
+
+    def _row_labels(self) -> Any:
+        """Return the labels one after another."""
         if self._source is None:
             raise AttributeError(f"Labels are not {self._not_kept}; call predict on the rows.")
         if isinstance(self._labels, np.ndarray):
             return self._labels
         if self._labels is None:
             return lazy_labels(self._source, self._model)
-        lazy = self._labels.lazy(self._source.row_chunks)
+        lazy = self._labels.lazy(label_chunks(self._source))
         return lazy if self._source.lazy else compute_here(lazy)
 
-    def _memberships(self, source: Source) -> Any:
-        return self._answer(source, lazy_memberships(source, self._model))
+    def _row_memberships(self) -> Any:
+        """Return the memberships of the rows that were fitted."""
+        return lazy_memberships(self._source, self._model) if self._source.lazy else self._membership
 
     def _answer(self, source: Source, lazy: Any) -> Any:
         """Return an answer about rows: lazy for lazy ones, computed for rows in memory."""
@@ -306,13 +340,15 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def predict(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
 
+        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows.
+
         Parameters
         ----------
         X : as for `fit`
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        return self._answer(source, lazy_labels(source, self._model))
+        return framed(self._answer(source, lazy_labels(source, self._model)), source.frame, "labels")
 
     def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the distance of every row of X to every centre, in feature space.
@@ -323,7 +359,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        return self._answer(source, lazy_distances(source, self._model))
+        return framed(self._answer(source, lazy_distances(source, self._model)), source.frame, "distance")
 
     def score(
         self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None
@@ -371,7 +407,8 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         source = open_rows(self, X, component, storage_options, reset=False)
         source.check_missing(self.missing)
-        return source
+        scaler = self.__dict__.get("scaler_")
+        return source if scaler is None else ScaledSource(source, scaler.name, scaler)
 
     @property
     def _not_kept(self) -> str:
@@ -394,6 +431,11 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.allow_nan = self.nan == "drop"
         tags.input_tags.sparse = True
         return tags
+
+
+def framed(values: Any, frame: Any, name: str) -> Any:
+    """Return values of rows on the dimensions of the rows, if they have any."""
+    return values if frame is None else frame.wrap(values, name)
 
 
 def weights_refused(problem: Problem) -> InvalidInputError:

@@ -31,6 +31,10 @@ n_landmarks : int, optional
     random features."""
 
 COMMON_PARAMETERS_AFTER = """\
+scale : {"standard", "minmax", "unit"}, optional
+    Scale features as they are read: to mean 0 and variance 1, to [0, 1], or every row to length 1. What all rows have
+    to be looked at for is found in the pass that draws the sample, and kept with the model. Sparse rows stay sparse:
+    ``"standard"`` does not centre them, ``"minmax"`` is refused. `landmarks` and `init` are given in units of the data.
 memory_limit : str or int, optional
     The most memory the process may occupy (each worker's, on a cluster), such as ``"512MiB"``.
 dtype : {"float32", "float64"}, optional
@@ -58,6 +62,8 @@ objective_ : float
     What the algorithm minimises, over all rows: squared distances to the centres that won, or J of fuzzy c-means.
 plan_ : Plan
     Blocks, threads, and the memory they take.
+scaler_ : Scaler or None
+    With `scale`: rows are taken as ``(x - scaler_.shift) * scaler_.factor``.
 fit_seconds_ : float
 peak_bytes_ : int
     The most memory that this process had occupied when the fit ended.
@@ -67,6 +73,13 @@ n_clusters_evidence_ : dict
     ``eigenvalues``, ``gaps``, ``ratios`` and ``expected_ratios`` of the graph; ``candidates`` with ``separations``,
     ``valleys`` and ``scores``; ``taken``, ``clear``, ``runners_up``; ``first`` and ``parts``, if clusters came apart
     further; ``rows`` and ``n_neighbors`` of the graph."""
+
+
+NEAREST_PARAMETER = """\
+nearest : {"auto", "exact", "index"}, default "auto"
+    How the centre of a row is found: ``"exact"`` compares it with all, ``"index"`` with those that an approximate index
+    finds near it (``pip install 'daskkcl[index]'``). ``"auto"`` takes the index where it is faster, if it is installed:
+    from about 2,000 clusters on with 500 landmarks, 10,000 with 64 features."""
 
 
 FUZZY_PARAMETERS = """\
@@ -132,6 +145,11 @@ order : array of shape (n_rows,), optional
 record : bool, default False
     Keep the path of the seeds."""
 
+BLOBS = """\
+>>> import numpy as np, daskkcl
+>>> rng = np.random.default_rng(0)
+>>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])"""
+
 SEED_ATTRIBUTES = """\
 win_counts_ : ndarray of shape (n_clusters,)
     How often the seeds of each cluster have won.
@@ -148,9 +166,9 @@ def documented(cls: type[Any]) -> type[Any]:
         own = {field.name: f"{field.default:g}" for field in fields(cls) if field.name in ("eta", "tol", "max_epochs")}
         for name, value in own.items():
             text = text.replace("{seeds}", SEED_PARAMETERS).replace(f"{{{name}}}", value)
-    text = text.replace("{seed_attributes}", SEED_ATTRIBUTES)
+    text = text.replace("{seed_attributes}", "{attributes}\n" + SEED_ATTRIBUTES).replace("{blobs}", BLOBS)
     text = text.replace("{common}", _entries(COMMON_PARAMETERS, names)).replace("{attributes}", COMMON_ATTRIBUTES)
-    text = text.replace("{competitive}", COMPETITIVE_PARAMETERS)
+    text = text.replace("{competitive}", COMPETITIVE_PARAMETERS).replace("{nearest}", NEAREST_PARAMETER)
     text = text.replace("{fuzzy}", FUZZY_PARAMETERS).replace("{fuzzy_attributes}", FUZZY_ATTRIBUTES)
     # the rest of the common parameters stand behind the algorithm's own
     text = text.replace("\n\nAttributes\n", f"\n{COMMON_PARAMETERS_AFTER}\n\nAttributes\n", 1)

@@ -20,6 +20,8 @@ from ..maps.base import Centres, Map
 from ..maps.stored import ARRAYS, NAMES, restore_map, restore_rows, store_map, store_rows
 from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
+from ..rules.index import CentreIndex, require_index
+from ..rules.scaling import SCALES, Scaler
 from ..schedules.tasks import Model, Reader
 from ..system import available_bytes, format_bytes, version
 
@@ -38,10 +40,15 @@ _ARRAYS = {
     "history": 1,
     "prototypes": 1,
     "prototype_rows": 2,
+    "scale_shift": 1,
+    "scale_factor": 1,
     "buffer_row_numbers": 1,
     "prototype_rows_data": 1,
     "prototype_rows_indices": 1,
     "prototype_rows_indptr": 1,
+    "index_projection": 2,
+    "index_points": 2,
+    "index_cells": 2,
 }
 _SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_", "n_entered_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
@@ -70,8 +77,16 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
     if hasattr(estimator, "prototype_rows_"):
         rows = estimator.prototype_rows_
         arrays |= store_rows("prototype_rows", SparseRows.of(rows) if issparse(rows) else rows)
+    if model.index is not None:
+        arrays |= {"index_points": model.index.points, "index_cells": model.index.cells}
+        if model.index.projection is not None:
+            arrays["index_projection"] = model.index.projection
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
+    scaler = getattr(estimator, "scaler_", None)
+    for name in ("shift", "factor"):
+        if scaler is not None and getattr(scaler, name) is not None:
+            arrays[f"scale_{name}"] = getattr(scaler, name)
     description = {
         "format": _FORMAT,
         "version": version(),
@@ -88,6 +103,8 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
+        "scaler": None if scaler is None else scaler.name,
+        "feature_dim": getattr(estimator, "feature_dim_", None),
         "attributes": _plain_attributes(estimator),
     }
 
@@ -155,6 +172,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         _centres(arrays, map_, check),
         _rule(description, arrays, map_, check),
         _order(arrays, check),
+        _index(arrays, map_, check),
     )
     estimator._source, estimator._labels = None, None
     n_clusters = estimator._model.centres.n_clusters
@@ -175,6 +193,9 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(len(names) in (0, map_.n_features), "its feature names do not fit")
     if names:
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    estimator.scaler_ = _scaler(description.get("scaler"), arrays, map_.n_features, check)
+    if isinstance(description.get("feature_dim"), str):
+        estimator.feature_dim_ = description["feature_dim"]
     if map_.kernel is not None:
         estimator.kernel = map_.kernel
     if "map" in estimator._get_param_names() and estimator.map is None and map_.name != estimator.default_map:
@@ -198,6 +219,14 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         check(len(arrays["counts"]) == n_clusters, "its win counts do not fit")
         estimator.win_counts_ = arrays["counts"][estimator._model.order]
     return estimator
+
+
+def _scaler(name: Any, arrays: dict[str, Any], n_features: int, check: _Checker) -> Scaler | None:
+    shift, factor = arrays.get("scale_shift"), arrays.get("scale_factor")
+    fits = all(array is None or array.shape == (n_features,) for array in (shift, factor))
+    known = name in (None, *SCALES) and (factor is None) == (name in (None, "unit")) and (shift is None or name)
+    check(fits and known, "its scaling does not fit")
+    return None if name is None else Scaler(name, shift, factor)
 
 
 def _check_prototypes(arrays: dict[str, Any], n_clusters: int, n_features: int, check: _Checker) -> None:
@@ -314,6 +343,21 @@ def _order(arrays: dict[str, Any], check: _Checker) -> NDArray[np.intp]:
     fits = order.dtype.kind in "iu" and np.array_equal(np.sort(order), np.arange(n_clusters))
     check(fits, "the numbering of its clusters does not fit")
     return order.astype(np.intp)
+
+
+def _index(arrays: dict[str, Any], map_: Map, check: _Checker) -> CentreIndex | None:
+    """Return the index that is stored: it is made again of its points and cells."""
+    if "index_points" not in arrays:
+        return None
+    require_index("This model, which finds centres through an index,")
+    points, cells, projection = arrays["index_points"], arrays.get("index_cells"), arrays.get("index_projection")
+    width = map_.n_measurements if projection is None else projection.shape[1]
+    fits = points.shape == (len(arrays["norms"]), width) and width >= 1
+    fits = fits and cells is not None and 1 <= len(cells) <= len(points) and cells.shape[1] == width
+    fits = fits and (projection is None or len(projection) == map_.n_measurements)
+    check(bool(fits), "its index does not fit its centres")
+    points, cells = (np.ascontiguousarray(array, dtype=np.float32) for array in (points, cells))
+    return CentreIndex(None if projection is None else projection.astype(map_.dtype), points, cells)
 
 
 def _rule(description: dict[str, Any], arrays: dict[str, Any], map_: Map, check: _Checker) -> Any:

@@ -190,7 +190,6 @@ class CPCL(_Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -202,9 +201,7 @@ class CPCL(_Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.CPCL(6, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))
@@ -238,7 +235,6 @@ class LandmarkCPCL(_Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -249,9 +245,7 @@ class LandmarkCPCL(_Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.LandmarkCPCL(6, ratios="plain", eta=1e-3, n_landmarks=50, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))
@@ -278,7 +272,6 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -290,9 +283,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.KernelCPCL(6, ratios="plain", eta=1e-3, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))
@@ -311,7 +302,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
         return 2 * (settings.n_epochs + 1) * problem.c * (problem.n_rows + problem.c) if settings.record else 0
 
     def _run(self, setup: Setup, settings: SeedSettings, checkpoint: Checkpoint) -> Fitted:
-        exact = load_exact(setup, self._more_rows(settings.init))
+        exact = load_exact(setup, self._more_rows(setup, settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         variance = exact_variance(exact)
         walk = ExactWalk(

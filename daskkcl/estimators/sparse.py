@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import ArraySource, Source
+from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, WrongTypeError
 from ..kernels import as_kernel
 from ..maps.recipes import SparseKernel
@@ -32,7 +33,7 @@ from .common import documented
 from .competitive import shuffle_stages
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_integer, check_kernel_params
+from .validation import check_integer, check_kernel_params, stream_scaler, uses_index
 
 __all__ = ["SparseKernelKMeans"]
 
@@ -73,9 +74,11 @@ class SparseKernelKMeans(KernelClusterer):
         Eigenvectors and clusters are made again when so many rows are to enter; until then they wait. In the end all
         enter.
     n_init : int, default 10
-        Seedings of k-means on the buffer, at the beginning and in the end. In between it goes on from where it was.
+        Seedings of k-means on the buffer, at the beginning and in the end; one for 512 clusters and more. In between it
+        goes on from where it was.
     max_iter : int, default 100
         The most steps of a run of k-means on the buffer.
+    {nearest}
 
     Attributes
     ----------
@@ -122,6 +125,7 @@ class SparseKernelKMeans(KernelClusterer):
     recluster_every: int = 10
     n_init: int = 10
     max_iter: int = 100
+    nearest: str = "auto"
 
     def _sizes(self) -> tuple[int, int, int | None]:
         """Return how many rows the buffer begins with, the most there may be, and how many of them a row sees."""
@@ -170,20 +174,21 @@ class SparseKernelKMeans(KernelClusterer):
             task_bytes=problem.tile_bytes + one_batch,
             fixed_bytes=problem.map_bytes + waiting,
         )
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         growth = self._growth(settings, setup.n_clusters, setup.problem.key)
         buffer = grow_buffer(setup, growth, settings.batch_rows, checkpoint)
-        model = self._model_of(buffer, growth.n_clusters, setup.reader)
+        model = self._model_of(buffer, growth.n_clusters, setup.reader, setup.problem.indexed)
         stream = Stream(buffer, setup.problem.n_rows, buffer.waiting)
         own = {**self._describe_buffer(buffer), "_stream": stream, "_stream_key": growth.key}
         return Fitted(model, buffer.history, buffer.version, True, attributes=own)
 
     @staticmethod
-    def _model_of(buffer: Buffer, n_clusters: int, reader: Reader) -> Model:
-        return Model(Reader(buffer.map_, reader.tile_rows, reader.nan), buffer_centres(buffer, n_clusters), Nearest())
+    def _model_of(buffer: Buffer, n_clusters: int, reader: Reader, indexed: bool) -> Model:
+        own = Reader(buffer.map_, reader.tile_rows, reader.nan)
+        return Model.of(own, buffer_centres(buffer, n_clusters), Nearest(), indexed)
 
     @staticmethod
     def _describe_buffer(buffer: Buffer) -> dict[str, Any]:
@@ -232,9 +237,13 @@ class SparseKernelKMeans(KernelClusterer):
                 "partial_fit takes rows in memory. For lazy data use fit, which reads them block by block, or pass "
                 "np.asarray(block) for one block after another."
             )
+        if first:
+            self.scaler_ = stream_scaler(self.scale, source)
+        scaler = self.__dict__.get("scaler_")
+        source = source if scaler is None else in_memory(scaler.apply(source.array))
         stream = Stream(None, 0) if first else self._stream_so_far()
         rows = source.array if stream.tail is None else np.concatenate([stream.tail, source.array])
-        key = self._key(None, None) if first else self._stream_key
+        key = self._key() if first else self._stream_key
         settings = self._settings(None)
         with single_threaded():
             if stream.buffer is None:
@@ -246,7 +255,8 @@ class SparseKernelKMeans(KernelClusterer):
             met, buffer = meet_stream(begun, growth, settings.batch_rows, reader.nan)
             buffer = finish_buffer(buffer, growth, reseed=False)
             kept = None if stream.buffer is None else self._model.order
-            self._model = self._model_of(buffer, c, reader).numbered(np.arange(c) if kept is None else kept)
+            indexed = uses_index(self.nearest, c, c)
+            self._model = self._model_of(buffer, c, reader, indexed).numbered(np.arange(c) if kept is None else kept)
             provisional = stream.buffer is None and len(rows) < self.buffer_size
             self._settle(Stream(None, 0, rows) if provisional else met, buffer, source.array, key)
         return self
@@ -255,7 +265,7 @@ class SparseKernelKMeans(KernelClusterer):
         """Make the buffer of the first rows."""
         own = ArraySource(rows[: self.buffer_size].copy())
         engine = make_engine(None, Progress(False))
-        problem = make_problem(self, own, key)
+        problem = make_problem(self, own, key, scaled=True)
         self.plan_ = self._plan(problem, engine, settings)
         setup = prepare(problem, engine, self.plan_, count_clusters)
         warn_if_unclear(setup.evidence)
@@ -275,7 +285,7 @@ class SparseKernelKMeans(KernelClusterer):
         map_ = self._sparse
         map_.settle()
         numbers = self.buffer_row_numbers_
-        self._stream_key = self._key(None, None)
+        self._stream_key = self._key()
         waiting = map_.rows[:0]
         labels = nearest_labels(map_, self._model.centres)
         history = tuple(self.history_)
@@ -288,6 +298,6 @@ class SparseKernelKMeans(KernelClusterer):
             setattr(self, name, value)
         self.history_, self.n_iter_ = list(buffer.history), buffer.version
         self._labels, self.objective_ = label_rows(rows, self._model)
-        self._source = ArraySource(np.empty((0, rows.shape[1])))
+        self._source, self._frame = ArraySource(np.empty((0, rows.shape[1]))), None
         c = self.n_clusters_ = self._n_features_out = self._model.centres.n_clusters
         self.cluster_sizes_ = np.bincount(self._labels[self._labels >= 0], minlength=c).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..blocks.sources import Source
-from ..errors import InvalidInputError, did_you_mean
+from ..errors import DaskkclWarning, InvalidInputError, did_you_mean
 from ..kernels.checks import all_finite
 from ..kernels.rows import SparseRows, as_dense
 from ..random import FixedOrder
+from ..rules.index import index_available, require_index
+from ..rules.scaling import SCALES, Scaler
 
 __all__ = [
     "block_dtype",
@@ -25,11 +28,17 @@ __all__ = [
     "check_n_clusters",
     "check_order",
     "check_real",
+    "check_scale",
     "check_weights",
+    "stream_scaler",
+    "uses_index",
     "weight_unit",
 ]
 
 _DEFAULT_LANDMARKS = 500
+# Comparing a row with c centres of m measurements costs about c (m + 45); with an index it costs as much as this, or
+# less (benchmarks/many_clusters.py): 2,000 clusters with 500 landmarks, 10,000 with 64 features.
+_INDEXED_FROM = 1_100_000
 _HEAVIEST = 1e25  # times ten billion rows is still a float32
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
 
@@ -40,6 +49,24 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
         return value
     near = did_you_mean(str(value), choices)
     raise InvalidInputError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.{near}")
+
+
+def uses_index(nearest: Any, n_clusters: int | None, n_measurements: int) -> bool:
+    """Return whether rows are to meet only the centres that an index finds near them."""
+    choice = check_choice("nearest", nearest, ("auto", "exact", "index"))
+    if choice == "index":
+        require_index("nearest='index'")
+    if choice != "auto" or n_clusters is None or n_clusters * (n_measurements + 45) < _INDEXED_FROM:
+        return choice == "index"
+    if not index_available():
+        warnings.warn(
+            f"Every row is compared with all {n_clusters:,} centres, because faiss is not installed: with an index it "
+            "would be faster. pip install 'daskkcl[index]', or pass nearest='exact' if that is what you want.",
+            DaskkclWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -142,6 +169,30 @@ def check_n_clusters(value: Any, n_rows: int, name: str = "n_clusters") -> int |
             f"{name}={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller {name}."
         )
     return n_clusters
+
+
+def check_scale(value: Any, source: Source) -> str | None:
+    """Return how features are to be scaled, or say why that cannot be."""
+    if value is None:
+        return None
+    name = check_choice("scale", value, SCALES)
+    if name == "minmax" and source.sparse:
+        raise InvalidInputError(
+            "scale='minmax' would move the zeros of sparse rows, and they would no longer be sparse. scale='unit' and "
+            "scale='standard' (which then divides and does not centre) keep them."
+        )
+    return name
+
+
+def stream_scaler(value: Any, source: Source) -> Scaler | None:
+    """Return how the rows of a stream are scaled, or refuse what would take all rows to know."""
+    name = check_scale(value, source)
+    if name in (None, "unit"):
+        return None if name is None else Scaler("unit")
+    raise InvalidInputError(
+        f"scale={name!r} wants a look at all rows, and those of a stream are not there yet: use scale='unit', or scale "
+        "the blocks, for example with sklearn.preprocessing.StandardScaler fitted to some rows; fit scales by itself."
+    )
 
 
 def check_landmarks(

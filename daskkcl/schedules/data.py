@@ -5,16 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource, scale_rows, stored_rows
 from ..blocks.scratch import Scratch
-from ..blocks.shuffle import Shuffled, write_run
-from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
-from ..blocks.sparse import CsrSource, fullest
+from ..blocks.shuffle import Shuffled, spans, write_run
+from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
+from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..planning import Layout, block_edges
@@ -33,6 +34,7 @@ __all__ = [
     "make_window",
     "run_blocks",
     "shuffle",
+    "stream_blocks",
     "usable",
 ]
 
@@ -51,17 +53,27 @@ class RowReader:
     """
 
     def __init__(self, source: Source, edges: list[int]) -> None:
-        self._source = source
-        self._slab_edges = source.slabs(edges) if isinstance(source, (ZarrSource, CsrSource)) else []
+        self._source: Any = stored_rows(source)
+        self._scaler = source.scaler if isinstance(source, ScaledSource) else None
+        self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of the blocks between the edges; reading waits as the window says."""
+        if self._scaler is None:
+            yield from self._stored(graph, edges, window)
+            return
+        scaler = graph.value(self._scaler)
+        for key in self._stored(graph, edges, window):
+            yield graph.call(scale_rows, key, scaler)
+
+    def _stored(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
+        """Yield the keys of blocks of rows as they are stored."""
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 yield graph.value(self._source.array[a:b])
-        elif isinstance(self._source, (ZarrSource, CsrSource)):
+        elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):
@@ -113,19 +125,35 @@ def run_blocks(
     `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
     `combine` makes one result of several, in order.
     """
-    reader, results = RowReader(source, edges), []
-    for first in range(0, len(edges) - 1, _GRAPH_BLOCKS):
-        part, graph = edges[first : first + _GRAPH_BLOCKS + 1], Graph()
+    results: list[Any] = []
+    for part in stream_blocks(engine, source, edges, prepare, watch, step, combine=combine):
+        results += part
+        if combine:
+            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
+    return results
+
+
+def stream_blocks(
+    engine: Engine,
+    source: Source,
+    edges: list[int],
+    prepare: Callable[[Graph], Consume],
+    watch: str = "",
+    step: int = 0,
+    at_once: int = _GRAPH_BLOCKS,
+    combine: Combine | None = None,
+) -> Iterator[list[Any]]:
+    """Do as `run_blocks`, and yield the results of every graph of `at_once` blocks."""
+    reader = RowReader(source, edges)
+    for first in range(0, len(edges) - 1, at_once):
+        part, graph = edges[first : first + at_once + 1], Graph()
         consume, window = prepare(graph), make_window(graph, engine)
         for start, rows in zip(part[:-1], reader.blocks(graph, part, window), strict=True):
             result = consume(start, rows)
             if result is not None:
                 window.add(result)
         keys = [join(graph, window.results, combine, engine)] if combine else window.results
-        results += reader.run(engine, graph, keys, part[-1], watch, step)
-        if combine:
-            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
-    return results
+        yield reader.run(engine, graph, keys, part[-1], watch, step)
 
 
 def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> Any:
@@ -292,7 +320,7 @@ def usable_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.bool
     return np.ones(len(rows), dtype=bool) if bad is None else ~bad
 
 
-def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
+def load_rows(engine: Engine, source: Source, layout: Layout, dtype: Any = None) -> ArraySource:
     """Read everything into one array in this process, on its threads; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
@@ -300,7 +328,7 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     if source.sparse:
         blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
         return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries, stored=source.stored)
-    out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
+    out = np.empty((source.n_rows, source.n_features), dtype=dtype or source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
 
@@ -327,14 +355,20 @@ def shuffle(
     shuffled = Shuffled(
         key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse
     )
-    runs = count()
+    number_of = {start: number for number, start in enumerate(edges[:-1])}
 
     def write(graph: Graph) -> Consume:
         shared = graph.value(shuffled)
-        return lambda start, rows: graph.call(write_run, rows, next(runs), shared)
+        return lambda start, rows: graph.call(write_run, rows, number_of[start], shared)
 
+    absent = [number for number in range(len(edges) - 1) if not shuffled.has_run(number)]
+    if not absent:
+        return shuffled
     engine.progress.begin("shuffling", source.n_rows)
-    run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
+    if len(absent) < len(edges) - 1:
+        engine.progress.advance((len(edges) - 1 - len(absent)) * layout.block_rows)
+    for first, last in spans(absent):  # all of them, but for runs that an earlier process of this run has written
+        run_blocks(engine, source, edges[first : last + 2], write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
 

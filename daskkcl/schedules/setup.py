@@ -7,18 +7,22 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 from __future__ import annotations
 
 import contextlib
+import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError, MemoryLimitError
 from ..kernels import Kernel
 from ..kernels.base import TILE_ROWS
-from ..kernels.rows import as_dense, join_blocks
+from ..kernels.rows import as_dense
 from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
@@ -27,17 +31,22 @@ from ..maps.spectral import CodeMap
 from ..planning import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
+from ..rules.many import MANY, warm_up
+from ..rules.scaling import Scaler
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
-from .data import explain_bad_row, gather, load_rows, usable
+from .checkpoint import Checkpoint
+from .data import load_rows
 from .engine import Engine
-from .mapping import k_means_bytes, make_map
-from .tasks import BadRowError, Reader, bad_rows
+from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
+from .mapping import make_map
+from .sampling import draw_rows, draw_scaled, repeated, weights_of
+from .scaling import needs_pass, scaling_stage
+from .tasks import Reader
 
-__all__ = ["Problem", "Setup", "base_stages", "default_limit", "draw_rows", "plan_run", "prepare", "weights_of"]
+__all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prepare"]
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
-_SCREENED_ROWS = 2**19  # looked at together when usable rows are rare
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 
@@ -60,11 +69,18 @@ class Problem:
     keep_codes: bool = True  # of a map in two steps, for later passes
     weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
     weight_unit: float = 1.0  # what they were divided by
+    indexed: bool = False  # rows meet only the centres that an index finds near them
+    durable: bool = False  # whether the run has a checkpoint, and is to find again what it left in scratch
 
     @property
     def n_rows(self) -> int:
         """Rows of the data."""
         return self.source.n_rows
+
+    @property
+    def scaler(self) -> Scaler | None:
+        """How rows are scaled when they are read; None: not at all, or not yet known."""
+        return self.source.scaler if isinstance(self.source, ScaledSource) else None
 
     @property
     def c(self) -> int:
@@ -98,10 +114,10 @@ class Problem:
     def sample_rows(self) -> int:
         """Rows of the sample: depends on the problem's shape only."""
         affordable = _SAMPLE_BYTES // (8 * self.cells)
-        rows = max(min(_SAMPLE_ROWS, affordable), 20 * self.c)
+        rows = max(min(_SAMPLE_ROWS, affordable), min(20 * self.c, max(20 * MANY, 5 * self.c)))
         if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
             rows = max(rows, self.n_landmarks)
-        if self._landmarks_by("kmeans") or self._landmarks_by("leverage"):
+        if self.landmarks_by("kmeans") or self.landmarks_by("leverage"):
             rows = max(rows, 10 * self.n_landmarks)
         return min(rows, self.n_rows)
 
@@ -128,12 +144,22 @@ class Problem:
         if self.source.sparse:  # a tile made dense, a product before it is in its place
             scratch += min(rows, TILE_ROWS) * (2 * itemsize + 8) * max(inner, self.n_measurements)
             scratch += rows * self.cells * (itemsize + 8)
-        return rows * (self.measured_bytes + self.c * (3 * itemsize + 8) + 32) + scratch
+        met = rows * self.c * (3 * itemsize + 8)
+        if self.indexed:  # a few candidates a row; small coordinates; numbers of centres in the order of clusters
+            met = rows * 1024 + 64 * self.c
+        return rows * (self.measured_bytes + 32) + met + scratch
 
     @property
     def sums_bytes(self) -> int:
         """Sums of measurements with their errors, temporaries of adding to them, and those of blocks that wait."""
+        if self.many:  # added to in place, and in pieces
+            return 2 * 16 * self.c * (self.n_measurements + 8)
         return 14 * 8 * self.c * (self.n_measurements + 2)
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many clusters that most have no row in a tile."""
+        return self.c >= MANY
 
     @property
     def centres_bytes(self) -> int:
@@ -145,44 +171,42 @@ class Problem:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
         sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
-        # means of sparse rows have more entries than rows have, together no more than the sample
-        means = (
-            3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
-        )
-        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
+        means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
+        totals = 3 * 16 * self.c * (self.n_measurements + 8) if self.many else 0  # of blocks that wait, and their sum
+        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals
 
     @property
     def preparing_bytes(self) -> int:
         """The most that is held beside the map before any block is met: one after another, each from the sample."""
-        s, m, d, c = self.sample_rows, self.n_landmarks, self.cells, self.c
+        s, m, d = self.sample_rows, self.n_landmarks, self.cells
         width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
         steps = {
             "gathered in pieces": s * (self.source.mean_bytes + 16),
             "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
-            "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
+            "first centres": s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8)),
         }
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
         if self.recipe.uses_landmarks:
-            steps["kmeans"] = self._k_means_bytes if self._landmarks_by("kmeans") else 0
-            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self._landmarks_by("leverage") else 0
+            steps["kmeans"] = k_means_bytes(self, s) if self.landmarks_by("kmeans") else 0
+            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self.landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
 
     @property
-    def _k_means_bytes(self) -> int:
-        s, m, d = self.sample_rows, self.n_landmarks, self.source.n_features
-        if not self.source.sparse:
-            return k_means_bytes(s, m, d)
-        # centres have no more entries than the sample, unless those are many, and then no more than d; some copies
-        return k_means_bytes(s, m, 0) + 8 * min(s * self.source.mean_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
+    def _met_at_once(self) -> int:
+        """Centres that all rows of the sample meet at once; of many clusters groups do, and all a slice of rows."""
+        return self.c if not self.many else math.isqrt(self.c) + 1024 * self.c // self.sample_rows
 
     @property
     def rows_bytes(self) -> int:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
+        if isinstance(self.source, ArraySource):
+            return 0
+        return self.n_rows * (2 * self.source.mean_bytes if self.source.sparse else self.row_bytes)
 
-    def _landmarks_by(self, name: str) -> bool:
+    def landmarks_by(self, name: str) -> bool:
+        """Return whether landmarks are chosen in a certain way."""
         return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
 
     def stage(self, name: str, **changes: Any) -> Stage:
@@ -198,6 +222,8 @@ class Problem:
             unit_rows=min(self.source.unit_rows, self.n_rows),
             unit_bytes=self.source.unit_bytes,
         )
+        if self.many:  # a block's sums cost as much as some thousands of rows: blocks of more rows
+            stage = replace(stage, block_bytes=max(stage.block_bytes, 4 * self.c * stage.row_bytes))
         return replace(stage, **changes)
 
     def mapping_stage(self) -> Stage:
@@ -229,6 +255,7 @@ class Setup:
     n_clusters: int
     scratch: Scratch
     evidence: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None))
 
     @property
     def reader(self) -> Reader:
@@ -239,6 +266,11 @@ class Setup:
     def rows(self) -> Source:
         """Rows as users have them, from memory if they are kept there."""
         return self.source if self.map_ is self.row_map else self.problem.source
+
+    @property
+    def stored(self) -> Source:
+        """Rows as they are stored, not scaled."""
+        return stored_rows(self.problem.source) if isinstance(self.problem.source, ScaledSource) else self.rows
 
     @property
     def row_reader(self) -> Reader:
@@ -272,6 +304,10 @@ def base_stages(problem: Problem) -> list[Stage]:
     """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
     preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
     stages = [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    if needs_pass(problem.source):
+        stages.insert(0, scaling_stage(problem))
+    if streams(problem):
+        stages.append(landmarks_stage(problem))
     return [*stages, problem.mapping_stage()] if problem.recipe.n_streams else stages
 
 
@@ -320,7 +356,9 @@ def _warm_up(problem: Problem) -> None:
         kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
         with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
             kernel.columns(np.zeros((1, d)), dtype).block(np.zeros((1, d)))
-    if problem.recipe.code_bytes or problem._landmarks_by("kmeans"):
+    if problem.many or problem.indexed:
+        warm_up(dtype, problem.indexed)
+    if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):
         codes = NearestLandmarks(np.zeros((1, 1)), np.zeros(1), 1, 1, dtype).encode(np.zeros((1, 1), dtype))
         CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
 
@@ -347,23 +385,52 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     return problem.n_rows * problem.measured_bytes if worth else 0
 
 
-def prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any = None) -> Setup:
-    """Draw the sample and make the map of a planned run."""
+def prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any = None,
+    checkpoint: Checkpoint | None = None,
+    identify: Callable[[Any], None] | None = None,
+) -> Setup:
+    """Draw the sample and make the map of a planned run.
+
+    `identify` tells the checkpoint what the run is, which takes the sample.
+    """
     if problem.memory_limit is not None and engine.local:
         return_large_arrays()
-    scratch = Scratch(problem.scratch, plan.scratch_bytes)
+    saved = checkpoint or Checkpoint(None)
+    run = None if saved.path is None else saved.run
+    place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
+    scratch = Scratch(problem.scratch, plan.scratch_bytes, run, place)
     try:
-        return _prepare(problem, engine, plan, find_n_clusters, scratch)
+        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify)
     except BaseException:
         scratch.close()
         raise
 
 
-def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any, scratch: Scratch) -> Setup:
-    source = problem.source
-    if plan.keep == "rows" and engine.local:
-        source = load_rows(engine, source, plan.layout("sampling"))
-    sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+def _prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any,
+    scratch: Scratch,
+    checkpoint: Checkpoint,
+    identify: Callable[[Any], None] | None,
+) -> Setup:
+    source, keeps = problem.source, plan.keep == "rows" and engine.local
+    if needs_pass(source):
+        problem, source, sample, numbers = draw_scaled(problem, engine, plan, keeps)
+    else:
+        if keeps:
+            source = load_rows(engine, source, plan.layout("sampling"))
+        sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+    if problem.scaler is not None and not isinstance(problem.landmarks, str):
+        problem = replace(problem, landmarks=problem.scaler.apply(problem.landmarks))
+    if identify is not None:
+        identify(sample)
+        checkpoint.open()
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
         n_clusters, evidence = find_n_clusters(as_dense(sample))
@@ -374,66 +441,7 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
         )
     typical = sample[:_SAMPLE_ROWS]
     if problem.weights is not None:
-        typical = _repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]))
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch)
-    return Setup(problem, source, engine, plan, sample, numbers, map_, row_map, n_clusters, scratch, evidence)
-
-
-def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the weights of some rows given by number."""
-    return np.ones(len(rows)) if problem.weights is None else problem.weights[rows]
-
-
-def draw_rows(
-    problem: Problem, source: Source, engine: Engine, layout: Layout, wanted: int
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return usable rows from the beginning of the random order, those of weight 0 passed over, and their numbers."""
-    n = problem.n_rows
-    numbers, position = _next_rows(problem, 0, wanted)
-    sample = gather(engine, source, numbers, layout)
-    bad = bad_rows(sample)
-    if bad is None:
-        return sample, numbers
-    if problem.nan == "raise":
-        raise explain_bad_row(engine, source, layout, BadRowError(int(numbers[bad].min()))) from None
-    sample, numbers = sample[~bad], numbers[~bad]
-    more: list[NDArray[np.int64]] = []  # numbers first: of rows that are mostly unusable many have to be looked at
-    take = 4 * wanted
-    while position < n and len(numbers) + sum(map(len, more)) < wanted:
-        rows, position = _next_rows(problem, position, take)
-        more.append(rows[usable(engine, source, rows, layout)])
-        take = min(4 * take, max(4 * wanted, _SCREENED_ROWS))
-    if more:
-        added = np.concatenate(more)[: wanted - len(numbers)]
-        sample = join_blocks([sample, gather(engine, source, added, layout)])
-        numbers = np.concatenate([numbers, added])
-    if len(sample) == 0:
-        raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
-    return sample, numbers
-
-
-def _next_rows(problem: Problem, position: int, count: int) -> tuple[NDArray[np.int64], int]:
-    """Return the next rows of positive weight from a place of the random order, and the place behind them."""
-    order, n, weights = problem.key.child("order", 0), problem.n_rows, problem.weights
-    if weights is None:
-        stop = min(n, position + count)
-        return order.rows(n, position, stop), stop
-    found: list[NDArray[np.int64]] = []
-    while position < n and count > 0:
-        rows = order.rows(n, position, min(n, position + max(count, _SCREENED_ROWS)))
-        places = np.flatnonzero(weights[rows] > 0)[:count]
-        position += int(places[-1]) + 1 if len(places) == count else len(rows)
-        count -= len(places)
-        found.append(rows[places])
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64), position
-
-
-def _repeated(sample: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Return rows of equal weight that stand for weighted ones: repeated as often as the weights say, if they are
-    whole numbers and not too many; otherwise drawn evenly from all the weight.
-    """
-    total = float(weights.sum())
-    if total <= _SAMPLE_ROWS and (weights == np.floor(weights)).all():
-        return sample[np.repeat(np.arange(len(sample)), weights.astype(np.int64))]
-    places = (np.arange(_SAMPLE_ROWS) + 0.5) * (total / _SAMPLE_ROWS)
-    return sample[np.minimum(np.searchsorted(np.cumsum(weights), places), len(sample) - 1)]
+        typical = repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]), _SAMPLE_ROWS)
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
+    made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
+    return Setup(problem, source, engine, plan, sample, numbers, *made)
