@@ -22,7 +22,7 @@ from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
 from .graph import Graph, Window
-from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block
+from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block, spilled_block
 
 __all__ = [
     "Dataset",
@@ -243,13 +243,21 @@ class Dataset:
         self._keep(prepare)
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
-        """Measure all rows once and keep the measurements in scratch."""
+        """Measure all rows once and keep the measurements in scratch; what a run has left there it finds again."""
+        found: dict[int, Any] = {}
+        if self.engine.local and scratch.run is not None:
+            blocks = ((a, spilled_block(a, b - a, reader, scratch)) for a, b in pairwise(self.edges))
+            found = {a: block for a, block in blocks if block is not None}
 
         def prepare(graph: Graph) -> Consume:
             shared, folder = graph.value(reader), graph.value(scratch)
-            return lambda start, rows: graph.call(spill_block, rows, start, shared, folder)
+            return lambda start, rows: None if start in found else graph.call(spill_block, rows, start, shared, folder)
 
-        self._keep(prepare)
+        if len(found) < len(self.edges) - 1:
+            self._keep(prepare)
+        if found:
+            made = iter(self._kept or [])
+            self._kept = [found[a] if a in found else next(made) for a in self.edges[:-1]]
         self._scratch = scratch  # the files must outlive the blocks
 
 

@@ -382,7 +382,7 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     compute_ns = (d / 15 + 1 + problem.row_bytes / inner) * inner / problem.n_measurements
     read_ns = itemsize
     worth = compute_ns > 2 * read_ns * (1 + 2 / n_passes)
-    return problem.n_rows * problem.measured_bytes if worth else 0
+    return problem.n_rows * (problem.measured_bytes + 1) if worth else 0
 
 
 def prepare(
