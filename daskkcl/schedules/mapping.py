@@ -96,7 +96,7 @@ def k_means_landmarks(sample: Any, n_landmarks: int, engine: Engine, key: Key) -
     before (Bahmani et al. 2012, doi:10.14778/2180912.2180915, without its second clustering). Slices of the sample are
     cut at fixed places, so the centres do not depend on the threads.
     """
-    here = Engine(None, min(_THREADS, engine.threads), engine.progress)
+    here = engine.here().with_threads(_THREADS)
     sparse = is_sparse(sample)  # then rows stay where they are, and centres, means of a few of them, are sparse too
     origin = np.zeros(1) if sparse else sample[:_WIDTH_ROWS].mean(axis=0, dtype=np.float64)
     here.progress.begin("landmarks", (_LLOYD_STEPS + 1) * len(sample))

@@ -286,6 +286,10 @@ class Model:
     rule: Any
     order: NDArray[np.intp] | None = None
 
+    def parts(self) -> tuple[Any, ...]:
+        """Return what it is made of: of these the reader lasts from round to round."""
+        return self.reader, self.centres, self.rule, self.order
+
     def distances(self, tile: Tile) -> Floats:
         """Return the distances of a tile's rows to the centres as the rule takes them: squared ones mostly."""
         return self.rule.distances(tile.Z, tile.kappa, self.centres)
