@@ -163,6 +163,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 raise
             finally:
                 engine.progress.end()
+                engine.release()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
         return self

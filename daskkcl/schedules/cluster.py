@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Cluster:
         self.client = client
         self._seen: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lasting: dict[int, tuple[Any, Any]] = {}
+        self._kept: list[Any] = []
 
     # --- workers ---------------------------------------------------------------------------------------------
 
@@ -132,21 +134,38 @@ class Cluster:
 
     def results(self, futures: list[Any], graph: Graph | None) -> list[Any]:
         """Wait for futures and fetch what they stand for."""
-        import distributed
-
+        # Not distributed.wait with a timeout: what it raises holds on to the futures until the next garbage collection.
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,), daemon=True)
+        watch.start()
         try:
-            for look in range(2**62):
-                try:
-                    distributed.wait(futures, timeout=_LOOK_SECONDS)
-                    break
-                except TimeoutError:
-                    if any(future.status == "error" for future in futures):
-                        break
-                    if not self._workers() and look % _QUIET_LOOKS == _QUIET_LOOKS - 1:
-                        _log.warning("The cluster has no workers; waiting for some to come (back).")
             return list(self.client.gather(futures))
         except Exception as error:
             raise self._translated(error, graph) from error
+        finally:
+            over.set()
+            watch.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        """Say so when there are no workers for a while; they may come back, and the run goes on."""
+        looks = 0
+        while not over.wait(_LOOK_SECONDS):
+            looks = 0 if self._workers() else looks + 1
+            if looks and looks % _QUIET_LOOKS == 0:
+                _log.warning("The cluster has no workers; waiting for some to come (back).")
+
+    def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
+        """Begin to compute some keys of a graph whose results stay with the workers until `release`."""
+        futures = self.submit(graph, keys)
+        self._kept += futures
+        return futures
+
+    def release(self) -> None:
+        """Let the workers forget what they hold for the run: after an error its traceback may live long."""
+        for future in [*self._kept, *(future for _, future in self._lasting.values())]:
+            future.release()
+        self._kept.clear()
+        self._lasting.clear()
 
     def _with_lasting(self, graph: Graph) -> dict[Any, Any]:
         """Return the tasks of a graph, with futures in place of values that the workers have."""

@@ -65,8 +65,13 @@ class Engine:
     def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Compute some keys and leave the results where they are, for `Graph.kept`."""
         if self.cluster is not None:
-            return self.cluster.submit(graph, keys)
+            return self.cluster.keep(graph, keys)
         return self.run(graph, keys)
+
+    def release(self) -> None:
+        """Let go of what workers hold for the run."""
+        if self.cluster is not None:
+            self.cluster.release()
 
     def compute(self, values: Sequence[Any]) -> list[Any]:
         """Compute dask collections."""
