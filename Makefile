@@ -4,6 +4,7 @@
 #   make test                      what continuous integration runs
 #   make test PYTHON=python3.12    another Python (for a new .venv)
 #   make test PYTEST_ARGS="-n 4"   other arguments for pytest (two processes by default)
+#   make bench DATA=folder         with the real data sets of a folder (mnist.npz, covtype.npz)
 
 PYTHON      ?= python3
 VENV        ?= .venv
@@ -15,7 +16,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format slow clean distclean
+.PHONY: help demo test lint format slow bench clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
@@ -37,6 +38,9 @@ format: $(VENV)/.installed-tests  ## sort imports, apply safe fixes, format
 
 slow: $(VENV)/.installed-tests  ## run the slow tests
 	@$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-benchmarks  ## measure against peers and the machine's limits (20 minutes; DATA=folder)
+	@$(PY) -m benchmarks all $(if $(DATA),--data '$(DATA)') $(BENCH_ARGS)
 
 clean:  ## remove caches, builds and demo output
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build

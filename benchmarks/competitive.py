@@ -1,6 +1,6 @@
 """What a rule that meets one row at a time costs, against a bare loop of its distances, in one run.
 
-Run it as ``python -m benchmarks.competitive``. The bare loop computes the squared distances of all rows to all
+Run it as ``python -m benchmarks competitive``. The bare loop computes the squared distances of all rows to all
 centres and nothing else, in the same compiled code. For rules with a territory (CPCL, CCCL) the second bare loop
 also computes the distances of the winner to all centres, which are theirs too.
 """

@@ -1,6 +1,6 @@
 """The spectral map's pass over data against a bare product of the same shape, in one run.
 
-Run it as ``python -m benchmarks.maps``. Both go over the same rows in memory, in the same blocks, on the same threads,
+Run it as ``python -m benchmarks maps``. Both go over the same rows in memory, in the same blocks, on the same threads,
 each with one thread of BLAS; the runs alternate, and the ratio of their medians counts.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from daskkcl.blocks.sources import ArraySource
 from daskkcl.maps.nearest import NearestLandmarks, code_bits
-from daskkcl.plan import block_edges, tile_rows
+from daskkcl.planning import block_edges, tile_rows
 from daskkcl.progress import Progress
 from daskkcl.schedules.data import run_blocks
 from daskkcl.schedules.engine import Engine
@@ -54,14 +54,20 @@ def spectral_pass(X: np.ndarray, nearest: NearestLandmarks, step: int, threads: 
     return time.perf_counter() - began
 
 
-def pass_ratio(n_rows: int, n_features: int, n_landmarks: int, repeats: int, threads: int) -> dict[str, float]:
-    """Return medians of both, and how many times the product the pass takes."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
-    landmarks = X[rng.choice(n_rows, n_landmarks, replace=False)]
+def prepare_nearest(X: np.ndarray, n_landmarks: int) -> tuple[NearestLandmarks, int]:
+    """Return the first step of a spectral map whose landmarks are some of the rows, and the rows of its tiles."""
+    n_rows, n_features = X.shape
+    landmarks = X[np.random.default_rng(0).choice(n_rows, n_landmarks, replace=False)]
     nearest = NearestLandmarks(landmarks, np.zeros(n_features), 3, code_bits(n_rows), np.dtype(np.float32))
     nearest.settle()
-    right, step = np.ascontiguousarray(landmarks.T), tile_rows(n_features, n_landmarks, 4)
+    return nearest, tile_rows(n_features, n_landmarks, 4)
+
+
+def pass_ratio(n_rows: int, n_features: int, n_landmarks: int, repeats: int, threads: int) -> dict[str, float]:
+    """Return medians of both, and how many times the product the pass takes."""
+    X = np.random.default_rng(0).normal(size=(n_rows, n_features)).astype(np.float32)
+    nearest, step = prepare_nearest(X, n_landmarks)
+    right = np.ascontiguousarray(nearest.landmarks.T)
     spectral_pass(X[: 8 * step], nearest, step, threads)  # compiles
     pairs = [(bare_product(X, right, step, threads), spectral_pass(X, nearest, step, threads)) for _ in range(repeats)]
     product, whole = (statistics.median(times) for times in zip(*pairs, strict=True))

@@ -1,6 +1,6 @@
 """Peak memory of a fit in a fresh process, against its limit and its plan.
 
-Run it as ``python -m benchmarks.memory --rows 4000000 --features 64 --limit 512MiB``.
+Run it as ``python -m benchmarks memory --rows 4000000 --features 64 --limit 512MiB``.
 """
 
 from __future__ import annotations

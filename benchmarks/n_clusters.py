@@ -1,6 +1,6 @@
 """How often ``n_clusters="auto"`` is right: a table over many kinds of data and ten seeds, right or wrong.
 
-Run it as ``python -m benchmarks.n_clusters --data FOLDER``; real sets that are not in the folder are left out.
+Run it as ``python -m benchmarks n_clusters --data FOLDER``; real sets that are not in the folder are left out.
 A seed is another generated set, or, of a real set, another uniform sample.
 """
 

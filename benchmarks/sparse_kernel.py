@@ -1,6 +1,6 @@
 """Sparse kernel k-means over p and m beside approximate kernel k-means, and the circles of the paper's first figure.
 
-Run it as ``python -m benchmarks.sparse_kernel --data FOLDER --set pendigits`` (or ``mnist``), and with ``--circles``.
+Run it as ``python -m benchmarks sparse_kernel --data FOLDER --set pendigits`` (or ``mnist``), and with ``--circles``.
 Every figure is a mean over seeds; ``akkmeans`` has uniform landmarks, as many as the buffer begins with.
 """
 

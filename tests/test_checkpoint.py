@@ -13,7 +13,7 @@ import zarr
 from numpy.testing import assert_array_equal
 
 import daskkcl
-from daskkcl import plan
+from daskkcl import planning
 from daskkcl.errors import CheckpointError, StorageError
 from daskkcl.schedules import chunks, subsets, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
@@ -52,7 +52,7 @@ def path(tmp_path_factory, X):
 @pytest.fixture(autouse=True)
 def small_rounds(monkeypatch):
     """Many blocks, and several rounds, on small data."""
-    monkeypatch.setattr(plan, "_BLOCKS_PER_THREAD", 30)
+    monkeypatch.setattr(planning, "_BLOCKS_PER_THREAD", 30)
     monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 20)
     monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
     monkeypatch.setattr(walk, "_SEGMENT_BLOCKS", chunks.FAN_IN)

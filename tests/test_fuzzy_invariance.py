@@ -9,7 +9,7 @@ from test_invariance import answers as basic_answers
 
 import daskkcl
 from daskkcl import FCM, KFCM, MemoryLimitError, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
-from daskkcl.plan import tile_rows
+from daskkcl.planning import tile_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.DaskkclWarning")
 

@@ -20,7 +20,7 @@ from daskkcl.blocks.opening import open_source
 from daskkcl.blocks.scratch import Scratch
 from daskkcl.blocks.shuffle import Shuffled, write_run
 from daskkcl.estimators.base import KernelClusterer
-from daskkcl.plan import block_edges, tile_rows
+from daskkcl.planning import block_edges, tile_rows
 from daskkcl.random import Key
 
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
@@ -261,7 +261,7 @@ def test_whatever_is_kept_in_memory_gives_the_same(monkeypatch, X, expected, nam
 @pytest.mark.parametrize("name", ["akkmeans", "okfcm passes"])
 def test_sums_over_many_tiles_in_blocks_of_any_size(monkeypatch, X, name):
     """Forty tiles of float64, where every regrouping of a plain sum would show in the last bit."""
-    monkeypatch.setattr("daskkcl.plan._MAX_TILE", 64)
+    monkeypatch.setattr("daskkcl.planning._MAX_TILE", 64)
     model = MODELS[name](dtype="float64", init=np.arange(N) % C)
     found = []
     for blocks in (1, 3, 7, 50):

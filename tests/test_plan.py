@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from daskkcl.plan import Stage, make_plan
+from daskkcl.planning import Stage, make_plan
 from daskkcl.rules.sums import ExactSum
 from daskkcl.schedules.graph import Graph
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource, Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters
@@ -34,8 +35,10 @@ from ..schedules.predict import (
 )
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
-from ..system import single_threaded
+from ..system import peak_bytes, single_threaded
 from .inputs import is_url, open_rows
+from .pictures import rows_to_keep
+from .presentation import Presented
 from .problems import make_problem
 from .validation import check_weights, weight_unit
 
@@ -56,13 +59,14 @@ class Fitted:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base class: from any data to labels under a memory limit."""
 
     algorithm: ClassVar[str]
     fuzzy: ClassVar[bool] = False
     default_map: ClassVar[str] = "landmarks"
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
+    watches: ClassVar[str] = "objective"  # what history_ holds
     counted: ClassVar[str] = "n_clusters"  # the parameter that says how many centres there are
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
@@ -134,6 +138,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         component: str | None,
         storage_options: dict[str, Any] | None,
     ) -> Self:
+        began = time.perf_counter()
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
         source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
         key = self._key(checkpoint, storage_options)
@@ -166,6 +171,7 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
                 engine.release()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
+        self.fit_seconds_, self.peak_bytes_ = time.perf_counter() - began, peak_bytes()
         return self
 
     def _settings(self, problem: Problem) -> Any:
@@ -236,12 +242,13 @@ class KernelClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
         found = label_pass(data, fitted.model, labels, setup.problem.weights)
         order = found.order
-        for name in ("_stream", "n_rows_seen_", "n_rows_met_", "seed_path_"):  # of earlier calls
+        for name in ("_stream", "_shown", "n_rows_seen_", "n_rows_met_", "seed_path_"):  # of earlier calls
             self.__dict__.pop(name, None)
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
         self._source = source
+        self._shown = rows_to_keep(setup.sample, source.mean_bytes)
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
             self._labels = np.asarray(self.labels_)

@@ -58,6 +58,9 @@ objective_ : float
     What the algorithm minimises, over all rows: squared distances to the centres that won, or J of fuzzy c-means.
 plan_ : Plan
     Blocks, threads, and the memory they take.
+fit_seconds_ : float
+peak_bytes_ : int
+    The most memory that this process had occupied when the fit ended.
 gamma_ : float or None
 n_clusters_evidence_ : dict
     What is behind ``n_clusters="auto"``, as numbers and arrays to look at or draw (empty for a given number):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..blocks.sources import ArraySource
-from ..plan import Stage
+from ..planning import Stage
 from ..random import FixedOrder
 from ..rules.competitive import Rates, Winners
 from ..rules.coordinates import Coordinates
@@ -75,6 +75,8 @@ def sequential_stages(problem: Problem, n_orders: int = 1, recorded: int = 0) ->
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Competitive(KernelClusterer):
     """What KCL, AKCL and PAKCL share."""
+
+    watches: ClassVar[str] = "squared moves of the centres"
 
     _starts: ClassVar[tuple[str, ...]] = ("random-labels", "random-labels-all", "sample", "d2", "random")
     _paper_start: ClassVar[str] = "random-labels-all"

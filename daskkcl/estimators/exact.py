@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..errors import ConvergenceWarning, MemoryLimitError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..rules.crisp import Nearest
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine

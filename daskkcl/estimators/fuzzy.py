@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import InvalidInputError, MemoryLimitError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
 from ..schedules.fuzzy import FuzzyResult, full_passes

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..kernels.rows import public_rows
-from ..plan import Stage
+from ..planning import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..rules.validity import between_centres, centre_products
 from ..schedules.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InvalidInputError, MemoryLimitError
-from ..plan import Plan, Stage
+from ..planning import Plan, Stage
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.chunks import FAN_IN, online_fuzzy
 from ..schedules.engine import Engine

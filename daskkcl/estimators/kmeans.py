@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ConvergenceWarning, InvalidInputError
 from ..maps.recipes import Fixed
-from ..plan import Stage
+from ..planning import Stage
 from ..rules.crisp import Nearest, NearestL1
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.lloyd import kernel_k_means, open_dataset

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..errors import ConvergenceWarning
-from ..plan import Stage
+from ..planning import Stage
 from ..random import FixedOrder
 from ..rules.competitive import Rates
 from ..rules.coordinates import Coordinates
@@ -51,6 +51,8 @@ class SeedSettings:
 @dataclass(eq=False, repr=False, kw_only=True)
 class SeedClusterer(KernelClusterer):
     """Base of the classes with `n_seeds` in place of `n_clusters`."""
+
+    watches: ClassVar[str] = "squared moves of the centres"
 
     counted: ClassVar[str] = "n_seeds"
     _starts: ClassVar[tuple[str, ...]] = ("first", "d2", "sample")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..plan import Stage
+from ..planning import Stage
 from ..rules.crisp import Nearest
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.lloyd import open_dataset

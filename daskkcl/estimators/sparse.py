@@ -14,7 +14,7 @@ from ..errors import InvalidInputError, WrongTypeError
 from ..kernels import as_kernel
 from ..maps.recipes import SparseKernel
 from ..maps.sparse_kernel import SparseKernelMap
-from ..plan import Stage
+from ..planning import Stage
 from ..progress import Progress
 from ..random import Key
 from ..rules.counting import count_clusters
@@ -108,6 +108,7 @@ class SparseKernelKMeans(KernelClusterer):
     """
 
     algorithm: ClassVar[str] = "skkmeans"
+    watches: ClassVar[str] = "mean squared distance in the buffer"
     default_map: ClassVar[str] = "sparse"
 
     map: Any = field(init=False, default=None)

@@ -14,7 +14,7 @@ from ..blocks.sources import ArraySource, Source
 from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, NotOfferedError
 from ..kernels.rows import public_rows
-from ..plan import block_edges
+from ..planning import block_edges
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters

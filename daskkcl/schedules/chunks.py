@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map
-from ..plan import block_edges
+from ..planning import block_edges
 from ..random import Key
 from ..rules.fuzzy import FuzzyRun
 from .checkpoint import Checkpoint

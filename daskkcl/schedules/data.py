@@ -17,7 +17,7 @@ from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_r
 from ..blocks.sparse import CsrSource, fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
-from ..plan import Layout, block_edges
+from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
 from .graph import Constant, Graph, Window

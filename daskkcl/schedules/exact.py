@@ -13,7 +13,7 @@ from ..kernels import Kernel
 from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
-from ..plan import Stage, tile_rows
+from ..planning import Stage, tile_rows
 from ..random import FixedOrder
 from ..rules.competitive import Rates
 from ..rules.exact import ExactRun, exact_kernel_k_means

@@ -17,7 +17,7 @@ from ..maps.nearest import MANY, NearestLandmarks, make_cells
 from ..maps.recipes import Making, Stream
 from ..maps.spectral import SpectralMap, code_sums
 from ..maps.streamed import Coded
-from ..plan import Plan, block_edges
+from ..planning import Plan, block_edges
 from ..random import Key
 from ..rules.sums import ExactSum
 from .data import Consume, run_blocks

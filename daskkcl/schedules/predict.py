@@ -10,7 +10,7 @@ import numpy as np
 
 from ..blocks.outputs import answer_chunks
 from ..blocks.sources import Source
-from ..plan import Layout, Stage, block_edges
+from ..planning import Layout, Stage, block_edges
 from ..system import single_threaded
 from .engine import Engine
 from .setup import Problem

@@ -25,7 +25,7 @@ from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
 from ..maps.recipes import Recipe, Sizes
 from ..maps.spectral import CodeMap
-from ..plan import Layout, Plan, Stage, make_plan, tile_rows
+from ..planning import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays

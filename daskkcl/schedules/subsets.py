@@ -20,7 +20,7 @@ from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
-from ..plan import block_edges
+from ..planning import block_edges
 from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
 from .checkpoint import Checkpoint

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan import block_edges
+from ..planning import block_edges
 from ..random import FixedOrder, Key
 from .data import RowReader
 from .engine import Engine

@@ -1,0 +1,400 @@
+"""The benchmarks of ``make bench``: each is a function of a context and returns an `Outcome`."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks import limits
+from benchmarks.results import Outcome, Row, Target, at_least, at_most, row_of
+from benchmarks.runner import Job, in_turn
+from benchmarks.sets import Prepared, Sets
+from daskkcl.system import cpu_count
+
+__all__ = ["SUITES", "Context"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the data are, how often everything is repeated, and how large it is.
+
+    ``tiny`` is for a test that everything runs: its figures mean nothing.
+    """
+
+    sets: Sets
+    repeats: int = 3
+    threads: int = cpu_count()
+    tiny: bool = False
+
+    def size(self, full: int, tiny: int) -> int:
+        """Return one of two sizes."""
+        return tiny if self.tiny else full
+
+
+def absent(name: str, title: str, file: str) -> Outcome:
+    """Return the outcome of a benchmark whose data are not there."""
+    note = f"{file}.npz is not in the data folder (--data FOLDER, or DASKKCL_DATA)"
+    return Outcome(name, title, "", (Row(title, note=note),))
+
+
+def medians(repeats: int, **measures: Callable[[], float]) -> dict[str, list[float]]:
+    """Take all measures in turn, so often."""
+    times: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(repeats):
+        for name, measure in measures.items():
+            times[name].append(measure())
+    return times
+
+
+def timed_row(title: str, times: list[float], note: str = "") -> Row:
+    """Return the row of something measured in this process."""
+    return Row(title, statistics.median(times), tuple(round(value, 4) for value in times), note=note)
+
+
+# --- passes and limits --------------------------------------------------------------------------------------------
+
+
+def passes(context: Context) -> Outcome:
+    """Measure single passes against bare products."""
+    from benchmarks.maps import prepare_nearest, spectral_pass
+
+    n, d, m, c = context.size(40_000, 3000), context.size(784, 16), context.size(1000, 50), 10
+    X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+    map_, threads = limits.make_map(X, m), context.threads
+    right = np.ascontiguousarray(map_.landmarks.T)
+    path = context.sets.table(n, d)
+    nearest, step = prepare_nearest(X, m)
+    spectral_pass(X[:2000], nearest, step, threads)  # compiles
+    times = medians(
+        context.repeats + 4,
+        product=lambda: limits.bare_product(X, right, threads),
+        kernel=lambda: limits.kernel_pass(X, map_, threads),
+        exp=lambda: limits.bare_exp(n, m, threads),
+        assignment=lambda: limits.bare_assignment(n, m, c, threads),
+        sums=lambda: limits.sum_pass(X, map_, c, threads),
+        read=lambda: limits.bare_read(path, threads),
+        stored=lambda: limits.kernel_pass(path, map_, threads),
+        nearest=lambda: spectral_pass(X, nearest, step, threads),
+    )
+    share = {name: statistics.median(times["product"]) / statistics.median(values) for name, values in times.items()}
+    bare = statistics.median(times["product"])
+    both = bare / (bare + statistics.median(times["read"]))
+    rows = (
+        timed_row("bare product", times["product"]),
+        timed_row("bare np.exp", times["exp"]),
+        timed_row("bare assignment product", times["assignment"]),
+        timed_row("bare read of the Zarr", times["read"]),
+        timed_row("kernel pass, rows in memory", times["kernel"], f"{share['kernel']:.2f} of a bare product"),
+        timed_row("with nearest centres and sums", times["sums"], f"{share['sums']:.2f} of a bare product"),
+        timed_row(
+            "kernel pass, rows in a Zarr",
+            times["stored"],
+            f"{share['stored']:.2f} of a bare product; reading and a product one after the other would be {both:.2f}",
+        ),
+        timed_row("p nearest landmarks", times["nearest"], f"{share['nearest']:.2f} of a bare product"),
+    )
+    targets = (
+        at_least("kernel pass in memory, bare product / pass", 0.85, share["kernel"]),
+        at_least("kernel pass from a Zarr, bare product / pass", 0.70, share["stored"]),
+        at_least("p-nearest-landmarks pass, bare product / pass", 0.80, share["nearest"]),
+    )
+    explanation = (
+        f"{n:,} x {d} rows, {m:,} landmarks, Gaussian kernel, {threads} threads; the Zarr is compressed as zarr does."
+    )
+    return Outcome("passes", "Passes and the machine's limits", explanation, rows, targets)
+
+
+# --- peers --------------------------------------------------------------------------------------------------------
+
+
+def _ours(title: str, algo: str, data: Prepared, libraries: tuple[str, ...] = (), **parameters: Any) -> Job:
+    return Job(title, "daskkcl", data.rows, data.n_clusters, data.classes, {"algo": algo, **parameters}, libraries)
+
+
+def mnist(context: Context) -> Outcome:
+    """Compare with every peer on MNIST."""
+    title = "MNIST (70,000 x 784)"
+    data = context.sets.digits() if context.tiny else context.sets.real("mnist")
+    if data is None:
+        return absent("mnist", title, "mnist")
+    m = context.size(1000, 50)
+    peer = Job("", "", data.rows, data.n_clusters, data.classes)
+    both = {"n_landmarks": m, "gamma": data.gamma}
+    jobs = [
+        _ours("daskkcl pakcl", "pakcl", data, n_landmarks=m),
+        replace(peer, title="Nystroem + MiniBatchKMeans", contestant="Nystroem + MiniBatchKMeans", parameters=both),
+        _ours("daskkcl akkmeans", "akkmeans", data, n_landmarks=m),
+        replace(peer, title="Nystroem + KMeans(n_init=1)", contestant="Nystroem + KMeans", parameters=both),
+        _ours("daskkcl spectral", "spectral", data, ("numba",), n_landmarks=m),
+        replace(peer, title="MiniBatchKMeans, pixels", contestant="MiniBatchKMeans"),
+        replace(peer, title="faiss Kmeans, pixels", contestant="faiss Kmeans"),
+        replace(peer, title="dask-ml KMeans, pixels", contestant="dask-ml KMeans", repeats=1),
+        replace(
+            peer,
+            title="dask-ml SpectralClustering",
+            contestant="dask-ml SpectralClustering",
+            parameters=both,
+            repeats=1,
+        ),
+        replace(
+            peer,
+            title="tslearn KernelKMeans",
+            contestant="tslearn KernelKMeans",
+            parameters={"gamma": data.gamma},
+            repeats=1,
+        ),
+    ]
+    found = in_turn(jobs, context.repeats)
+    ours, theirs = found["daskkcl pakcl"], found["Nystroem + MiniBatchKMeans"]
+    means, kmeans = found["daskkcl akkmeans"], found["Nystroem + KMeans(n_init=1)"]
+    spectral = found["daskkcl spectral"]
+    limit = max(10.0, 55 * spectral.seconds)
+    graph = replace(peer, title="SpectralClustering, nearest neighbours", contestant="SpectralClustering")
+    slow = in_turn([replace(graph, time_limit=limit)], 1)
+    (peer_entry,) = slow.values()
+    stopped = peer_entry.failed.startswith("not finished")
+    times_faster = (limit if stopped else peer_entry.seconds) / spectral.seconds
+    targets = (
+        at_most("pakcl on MNIST, time / Nystroem + MiniBatchKMeans", 0.5, ours.seconds / theirs.seconds),
+        at_most("its added memory / theirs", 1 / 3, ours.added_bytes / theirs.added_bytes),
+        at_least("its NMI − theirs", 0.0, ours.mean("nmi") - theirs.mean("nmi")),
+        at_most("spectral on MNIST, time / Nystroem + MiniBatchKMeans", 1.0, spectral.seconds / theirs.seconds),
+        at_least("its NMI", 0.74, spectral.mean("nmi")),
+        at_least("spectral on MNIST, times faster than SpectralClustering", 50, times_faster, open_end=stopped),
+        at_most("akkmeans on MNIST, time / Nystroem + KMeans", 0.5, means.seconds / kmeans.seconds),
+        at_least("its NMI − theirs (same: within 0.01)", -0.01, means.mean("nmi") - kmeans.mean("nmi")),
+    )
+    explanation = f"Pixels divided by 255, float32, in memory; {m:,} landmarks; the same kernel width for everybody."
+    rows = tuple(row_of(entry) for entry in [*found.values(), *slow.values()])
+    return Outcome("mnist", title, explanation, rows, targets)
+
+
+def fuzzy(context: Context) -> Outcome:
+    """Compare the fuzzy family with scikit-fuzzy on MNIST."""
+    title = "Fuzzy c-means on MNIST"
+    data = context.sets.digits() if context.tiny else context.sets.real("mnist", unit_rows=True)
+    raw = context.sets.digits() if context.tiny else context.sets.real("mnist")
+    if data is None or raw is None:
+        return absent("fuzzy", title, "mnist")
+    kernel = {"kernel": "polynomial", "degree": 5, "n_landmarks": context.size(300, 50), "fuzzifier": 1.05}
+    peer = Job("", "scikit-fuzzy cmeans", raw.rows, raw.n_clusters, raw.classes)
+    jobs = [
+        _ours("daskkcl okfcm", "okfcm", data, **kernel),
+        _ours("daskkcl spkfcm", "spkfcm", data, **kernel),
+        _ours("daskkcl rsekfcm", "rsekfcm", data, **kernel),
+        replace(peer, title="scikit-fuzzy cmeans, pixels", parameters={"fuzzifier": 1.1, "max_iter": 50}),
+    ]
+    found = in_turn(jobs, context.repeats)
+    theirs = found["scikit-fuzzy cmeans, pixels"]
+    best = found["daskkcl okfcm"]
+    targets = (
+        at_most("landmark KFCM (okfcm) on MNIST, time / scikit-fuzzy cmeans", 0.3, best.seconds / theirs.seconds),
+        at_least("its ARI − theirs", 0.0, best.mean("ari") - theirs.mean("ari")),
+    )
+    explanation = (
+        "Ours: rows of unit length, polynomial kernel of degree 5, 300 landmarks, fuzzifier 1.05. Theirs: pixels by "
+        "255, fuzzifier 1.1, at most 50 iterations."
+    )
+    return Outcome("fuzzy", title, explanation, tuple(row_of(entry) for entry in found.values()), targets)
+
+
+def covtype(context: Context) -> Outcome:
+    """Compare with scikit-learn on Covertype."""
+    title = "Covertype (581,012 x 54)"
+    data = context.sets.digits() if context.tiny else context.sets.real("covtype")
+    if data is None:
+        return absent("covtype", title, "covtype")
+    m = context.size(500, 50)
+    peer = Job("", "", data.rows, data.n_clusters, data.classes)
+    both = {"n_landmarks": m, "gamma": data.gamma}
+    jobs = [
+        _ours("daskkcl pakcl", "pakcl", data, n_landmarks=m),
+        replace(peer, title="Nystroem + MiniBatchKMeans", contestant="Nystroem + MiniBatchKMeans", parameters=both),
+        replace(peer, title="MiniBatchKMeans, rows", contestant="MiniBatchKMeans"),
+        replace(peer, title="faiss Kmeans, rows", contestant="faiss Kmeans"),
+    ]
+    found = in_turn(jobs, context.repeats)
+    ours, theirs = found["daskkcl pakcl"], found["Nystroem + MiniBatchKMeans"]
+    targets = (
+        at_most("pakcl on Covertype, time / Nystroem + MiniBatchKMeans", 0.4, ours.seconds / theirs.seconds),
+        at_most("its added memory / theirs", 1 / 5, ours.added_bytes / theirs.added_bytes),
+        at_least("its NMI − theirs", 0.0, ours.mean("nmi") - theirs.mean("nmi")),
+    )
+    explanation = f"Standardised features, float32, in memory; {m} landmarks; the same kernel width for both."
+    return Outcome("covtype", title, explanation, tuple(row_of(entry) for entry in found.values()), targets)
+
+
+# --- large data ---------------------------------------------------------------------------------------------------
+
+
+def large(context: Context) -> Outcome:
+    """Run pakcl on a large Zarr within 1 GiB, against the sum of the machine's limits for one pass."""
+    n, d, m, c = context.size(10_000_000, 4000), 32, context.size(500, 50), 10
+    path, threads = context.sets.table(n, d), context.threads
+    array = limits.open_zarr(path)
+    X = np.concatenate([array[start : start + 2048] for start in range(0, min(n, 400_000), 100_000)])
+    right = np.ascontiguousarray(X[:m].T)
+    parameters = {"algo": "pakcl", "n_landmarks": m, "memory_limit": "1GiB"}
+    job = Job("daskkcl pakcl, fit and labels", "daskkcl", path, c, "", parameters, time_limit=300)
+    times: dict[str, list[float]] = {name: [] for name in ("read", "product", "exp", "assignment")}
+    runs: list[dict[str, Any]] = []
+    entries = []
+    for turn in range(max(1, context.repeats - 1)):
+        times["read"].append(limits.bare_read(path, threads))
+        times["product"].append(limits.bare_product(X, right, threads, n))
+        times["exp"].append(limits.bare_exp(n, m, threads))
+        times["assignment"].append(limits.bare_assignment(n, m, c, threads))
+        entry = in_turn([job], 1, seed=turn)[job.title]
+        entries.append(entry)
+        runs += entry.runs
+    limit = {name: statistics.median(values) for name, values in times.items()}
+    total = sum(limit.values())
+    entry = replace(entries[0], runs=tuple(runs))
+    stages = [dict(_joined(run["stages"])) for run in runs]
+    labelling = statistics.median(stage["labelling"] for stage in stages) if stages else float("nan")
+    whole = entry.seconds
+    targets = (
+        at_most("10,000,000 x 32 on disk, pakcl fit / sum of limits", 1.4, (whole - labelling) / total),
+        at_most("the same with labels", 2.5, whole / total),
+    )
+    where = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in (stages[-1].items() if stages else ()))
+    planned = runs[-1]["planned_bytes"] / 2**20 if runs else float("nan")
+    rows = (
+        *(timed_row(f"bare {name}", values) for name, values in times.items()),
+        Row("their sum", total, note=f"the largest alone, if all overlapped: {max(limit.values()):.2f} s"),
+        row_of(entry, f"planned peak {planned:.0f} MiB; {where}"),
+    )
+    explanation = f"{n:,} x {d} float32 rows in a compressed Zarr, {m} landmarks, memory_limit 1 GiB. No peer runs it."
+    return Outcome("large", "Ten million rows within 1 GiB", explanation, rows, targets)
+
+
+def _joined(stages: list[tuple[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for name, seconds in stages:
+        total[name] = total.get(name, 0.0) + seconds
+    return total
+
+
+def growth(context: Context) -> Outcome:
+    """Compare four times the rows with the rows."""
+    n, d, m = context.size(1_000_000, 3000), 32, context.size(500, 50)
+    parameters = {"algo": "pakcl", "n_landmarks": m, "memory_limit": "512MiB"}
+    jobs = [
+        Job(f"daskkcl pakcl, {rows:,} rows", "daskkcl", context.sets.table(rows, d), 10, "", parameters)
+        for rows in (n, 4 * n)
+    ]
+    one, four = in_turn(jobs, context.repeats).values()
+    targets = (
+        at_most("time at 4,000,000 rows / at 1,000,000", 4.3, four.seconds / one.seconds),
+        at_most("peak memory at 4,000,000 rows / at 1,000,000", 1.1, _peak(four) / _peak(one)),
+    )
+    explanation = f"Gaussian clusters of {d} features in compressed Zarrs, {m} landmarks, memory_limit 512 MiB."
+    rows = tuple(row_of(entry, f"peak {_peak(entry) / 2**20:.0f} MiB in all") for entry in (one, four))
+    return Outcome("growth", "Growth", explanation, rows, targets)
+
+
+def _peak(entry: Any) -> float:
+    return max((run["base_bytes"] + run["added_bytes"] for run in entry.runs), default=float("nan"))
+
+
+def scaling(context: Context) -> Outcome:
+    """Compare two threads with one, and two worker processes with one."""
+    data = context.sets.digits() if context.tiny else context.sets.real("mnist")
+    if data is None:
+        return absent("scaling", "Threads and workers", "mnist")
+    m = context.size(1000, 50)
+    path = context.sets.as_zarr(data)
+    own = {"algo": "akkmeans", "n_landmarks": m, "max_iter": 3}
+    threads = Job("", "daskkcl", data.rows, data.n_clusters, "", {**own, "memory_limit": "2GiB"})
+    workers = Job("", "daskkcl, workers", path, data.n_clusters, "", own)
+    jobs = [
+        replace(threads, title=f"{count} thread{'s' * (count > 1)}", environment={"DASK_NUM_WORKERS": str(count)})
+        for count in (1, 2)
+    ] + [
+        replace(workers, title=f"{count} worker{'s' * (count > 1)}", parameters={**own, "workers": count})
+        for count in (1, 2)
+    ]
+    found = in_turn(jobs, context.repeats)
+    targets = (
+        at_least("2 threads against 1", 1.7, found["1 thread"].seconds / found["2 threads"].seconds),
+        at_least("2 workers against 1", 1.7, found["1 worker"].seconds / found["2 workers"].seconds),
+    )
+    explanation = (
+        f"akkmeans, three passes over MNIST, {m:,} landmarks: rows in memory for threads, in a Zarr for workers."
+    )
+    return Outcome("scaling", "Threads and workers", explanation, tuple(map(row_of, found.values())), targets)
+
+
+# --- small data ---------------------------------------------------------------------------------------------------
+
+
+def small(context: Context) -> Outcome:
+    """Measure what is there on small data: overhead, import, first call."""
+    data = context.sets.digits()
+    job = Job("pakcl on digits", "daskkcl, warm", data.rows, data.n_clusters, data.classes, {"algo": "pakcl"})
+    kernel = Job("tslearn KernelKMeans", "tslearn KernelKMeans", data.rows, data.n_clusters, data.classes)
+    numba = Job("spectral on digits", "daskkcl, warm", data.rows, data.n_clusters, data.classes, {"algo": "spectral"})
+    exact = Job("kkmeans on digits", "daskkcl, warm", data.rows, data.n_clusters, data.classes, {"algo": "kkmeans"})
+    kernel = replace(kernel, parameters={"gamma": data.gamma})
+    found = in_turn([job, numba, exact, kernel], context.repeats)
+    imports = medians(
+        context.repeats + 2, numpy=lambda: import_seconds("numpy"), ours=lambda: import_seconds("daskkcl")
+    )
+    over = statistics.median(imports["ours"]) - statistics.median(imports["numpy"])
+    warm: dict[str, float] = {}
+    rows, targets = [], [at_most("import daskkcl, seconds over numpy's", 0.5, over)]
+    for title in (job.title, numba.title, exact.title):
+        entry = found[title]
+        later = [seconds for run in entry.runs for seconds in run["calls"][1:]]
+        first = [run["calls"][0] for run in entry.runs]
+        warm[title] = statistics.median(later) if later else float("nan")
+        begin = statistics.median(first) if first else float("nan")
+        note = f"first call in a fresh process {begin:.2f} s"
+        rows.append(replace(row_of(entry, note), seconds=warm[title], times=tuple(round(s, 3) for s in later[:6])))
+        if title != exact.title:
+            name = title.split()[0]
+            targets.append(at_most(f"first call of {name}, seconds over later ones", 2.0, begin - warm[title]))
+    targets.append(at_most("pakcl on digits (1,797 x 64), warm, seconds", 0.3, warm[job.title]))
+    rows.append(row_of(found[kernel.title]))
+    rows.append(timed_row("import numpy", imports["numpy"]))
+    rows.append(timed_row("import daskkcl, numpy with it", imports["ours"]))
+    explanation = "The 8 x 8 digits in memory; several fits in one process, compiled code from numba's cache."
+    return Outcome("small", "Small data and starting up", explanation, tuple(rows), tuple(targets))
+
+
+def import_seconds(module: str) -> float:
+    """Return the seconds that an import takes in a fresh process."""
+    code = f"import time; t = time.perf_counter(); import numpy, {module}; print(time.perf_counter() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+SUITES: dict[str, Callable[[Context], Outcome]] = {
+    "passes": passes,
+    "mnist": mnist,
+    "fuzzy": fuzzy,
+    "covtype": covtype,
+    "large": large,
+    "growth": growth,
+    "scaling": scaling,
+    "small": small,
+}
+
+
+def run_suite(name: str, context: Context) -> Outcome:
+    """Run a benchmark and say how long it took."""
+    began = time.perf_counter()
+    print(f"{name}: {(SUITES[name].__doc__ or '').splitlines()[0]}", flush=True)
+    return replace(SUITES[name](context), seconds=time.perf_counter() - began)
+
+
+def all_targets(outcomes: list[Outcome]) -> list[Target]:
+    """Return the targets of all benchmarks."""
+    return [target for outcome in outcomes for target in outcome.targets]

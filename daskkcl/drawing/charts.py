@@ -1,0 +1,268 @@
+"""The charts, each a function of arrays: what `model.plot` draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .canvas import axes_or_new, colours, compact, letters_on, marks, ticks_of_clusters
+
+__all__ = [
+    "confusion",
+    "convergence",
+    "evidence",
+    "membership_bars",
+    "plane_of_centres",
+    "scatter",
+    "seed_paths",
+    "silhouette_bars",
+    "sizes",
+]
+
+Floats = NDArray[Any]
+_GREY = "0.55"
+
+
+def convergence(history: list[float], name: str, axes: Any = None) -> Any:
+    """Draw the objective after each round."""
+    axes = axes_or_new(axes)
+    values = np.asarray(history, dtype=float)
+    rounds = np.arange(1, len(values) + 1)
+    axes.plot(rounds, values, color="#0072B2", marker="o" if len(values) <= 60 else None, markersize=3.5, linewidth=1.6)
+    axes.set(xlabel="round", ylabel=name, title="Convergence")
+    if len(values):
+        axes.annotate(
+            compact(values[-1]),
+            (rounds[-1], values[-1]),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="right",
+            fontsize=9,
+        )
+    if len(values) and 0 < 1e3 * values.min() < values.max():
+        axes.set_yscale("log")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.margins(y=0.12)
+    _plain(axes)
+    return axes
+
+
+def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
+    """Draw the size of each cluster against the size that all would have if they were equal."""
+    axes = axes_or_new(axes)
+    n = len(counts)
+    axes.bar(np.arange(n), counts, color=colours(n), width=0.8)
+    equal = float(np.sum(counts)) / max(1, n)
+    axes.axhline(equal, color=_GREY, linestyle="--", linewidth=1)
+    axes.annotate(
+        f"equal sizes: {compact(equal)}", (1, equal), xycoords=("axes fraction", "data"), xytext=(-2, 3),
+        textcoords="offset points", ha="right", fontsize=8, color="0.3",
+    )  # fmt: skip
+    if n <= 16:
+        for cluster, count in enumerate(counts):
+            axes.annotate(
+                compact(count), (cluster, count), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8
+            )
+    axes.set(xlabel="cluster", ylabel="rows", title="Cluster sizes")
+    axes.yaxis.set_major_formatter(lambda value, _: compact(value))
+    ticks_of_clusters(axes.xaxis, np.arange(n), most=16)
+    axes.margins(y=0.12)
+    _plain(axes)
+    return axes
+
+
+def plane_of_centres(squares: Floats) -> Floats:
+    """Return two coordinates of rows from their squared distances to the centres.
+
+    Differences of squared distances to two centres are linear in feature space, so the principal components of
+    distances with their mean taken off are a plane in the span of the centres: where clusters lie apart, it shows.
+    """
+    n_rows, n_clusters = squares.shape
+    if n_clusters == 1:
+        return np.column_stack([np.sqrt(squares[:, 0]), np.zeros(n_rows)])
+    if n_clusters == 2:
+        return np.column_stack([(squares[:, 1] - squares[:, 0]) / 2, np.sqrt(squares.min(axis=1))])
+    B = -(squares - squares.mean(axis=1, keepdims=True)) / 2
+    B = B - B.mean(axis=0)
+    U, s, _ = np.linalg.svd(B, full_matrices=False)
+    plane = U[:, :2] * s[:2]
+    largest = np.abs(plane).argmax(axis=0)
+    return plane * np.where(plane[largest, [0, 1]] < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary
+
+
+def scatter(
+    points: Floats, labels: NDArray[Any], n_clusters: int, names: tuple[str, str], regions: Any, axes: Any
+) -> Any:
+    """Draw rows in a plane, coloured by cluster, with the borders between clusters.
+
+    `regions` labels points of the plane, or is None: then borders are drawn where the nearest rows change cluster.
+    """
+    axes = axes_or_new(axes, 6.4, 5.2)
+    palette, shapes = colours(n_clusters), marks(n_clusters)
+    size = float(np.clip(4000 / max(1, len(points)), 3, 18))
+    _borders(axes, points, labels, n_clusters, regions)
+    if (labels < 0).any():
+        axes.scatter(*points[labels < 0].T, s=size, color="0.8", linewidths=0)
+    for cluster in range(n_clusters):
+        mine = points[labels == cluster]
+        axes.scatter(*mine.T, s=size, color=[palette[cluster]], marker=shapes[cluster], linewidths=0, alpha=0.75)
+    for cluster in range(n_clusters):  # above all points
+        mine = points[labels == cluster]
+        if len(mine):
+            place = mine[((mine - np.median(mine, axis=0)) ** 2).sum(axis=1).argmin()]  # a row: rings have no middle
+            _badge(axes, place, cluster, palette[cluster], 9 if n_clusters <= 20 else 7)
+    axes.set(xlabel=names[0], ylabel=names[1], title="Clusters")
+    _plain(axes)
+    return axes
+
+
+def _borders(axes: Any, points: Floats, labels: NDArray[Any], n_clusters: int, regions: Any) -> None:
+    if n_clusters < 2 or len(np.unique(labels)) < 2:
+        return
+    low, high = points.min(axis=0), points.max(axis=0)
+    pad = 0.04 * np.where(high > low, high - low, 1)
+    x, y = (np.linspace(low[k] - pad[k], high[k] + pad[k], 220) for k in (0, 1))
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    if regions is None:
+        from scipy.spatial import cKDTree
+
+        scale = np.where(high > low, high - low, 1)
+        voters = min(len(points), max(7, len(points) // 40))
+        near = labels[cKDTree(points / scale).query(grid / scale, k=voters)[1].reshape(len(grid), -1)]
+        field = np.array([np.bincount(row[row >= 0], minlength=n_clusters).argmax() for row in near])
+    else:
+        field = np.asarray(regions(grid))
+    field = field.reshape(len(y), len(x))
+    # A short line between neighbouring points of the grid that differ: contours of numbers would be drawn many times.
+    from matplotlib.collections import LineCollection
+
+    dx, dy = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
+    i, j = np.nonzero(field[:, 1:] != field[:, :-1])
+    upright = np.stack([np.column_stack([x[j] + dx, y[i] - dy]), np.column_stack([x[j] + dx, y[i] + dy])], axis=1)
+    i, j = np.nonzero(field[1:] != field[:-1])
+    level = np.stack([np.column_stack([x[j] - dx, y[i] + dy]), np.column_stack([x[j] + dx, y[i] + dy])], axis=1)
+    axes.add_collection(LineCollection([*upright, *level], colors=_GREY, linewidths=0.7, zorder=0))
+    axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+
+
+def _badge(axes: Any, place: Floats, text: Any, colour: Any, fontsize: float) -> None:
+    box = {"boxstyle": "round,pad=0.2", "facecolor": colour, "edgecolor": "white", "linewidth": 0.8}
+    axes.text(*place, str(text), color=letters_on(colour), fontsize=fontsize, ha="center", va="center", bbox=box)
+
+
+def membership_bars(memberships: Floats, axes: Any = None) -> Any:
+    """Draw the memberships of rows as an image: a column is a row of the data, sorted by cluster and by certainty."""
+    axes = axes_or_new(axes)
+    label = memberships.argmax(axis=1)
+    order = np.lexsort((-memberships.max(axis=1), label))
+    image = axes.imshow(memberships[order].T, aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+    axes.set(xlabel=f"{len(memberships):,} rows, by cluster and certainty", ylabel="cluster", title="Memberships")
+    axes.set_xticks([])
+    ticks_of_clusters(axes.yaxis, np.arange(memberships.shape[1]))
+    axes.figure.colorbar(image, ax=axes, label="membership", shrink=0.85)
+    return axes
+
+
+def silhouette_bars(distances: Floats, labels: NDArray[Any], axes: Any = None) -> Any:
+    """Draw the simplified silhouette of each row: how much nearer its own centre is than the next one.
+
+    It is (b - a) / max(a, b) with the distances a to the row's own centre and b to the nearest other.
+    """
+    axes = axes_or_new(axes, 6.4, 5.2)
+    n_clusters = distances.shape[1]
+    kept = labels >= 0
+    distances, labels = distances[kept], labels[kept]
+    rows = np.arange(len(labels))
+    own = distances[rows, labels]
+    others = distances.copy()
+    others[rows, labels] = np.inf
+    next_one = others.min(axis=1)
+    scale = np.maximum(own, next_one)
+    values = np.where(scale > 0, (next_one - own) / np.where(scale > 0, scale, 1), 0.0)
+    palette, start, places, space = colours(n_clusters), 0.0, [], max(1.0, 0.012 * len(labels))
+    for cluster in range(n_clusters):
+        mine = np.sort(values[labels == cluster])
+        heights = start + np.arange(len(mine))
+        axes.fill_betweenx(heights, 0, mine, color=palette[cluster], linewidth=0.4)
+        places.append(start + len(mine) / 2)
+        start += len(mine) + space
+    axes.axvline(values.mean(), color=_GREY, linestyle="--", linewidth=1)
+    axes.set(xlabel=f"simplified silhouette (mean {values.mean():.2f})", ylabel="cluster", title="Silhouettes")
+    axes.invert_yaxis()
+    ticks_of_clusters(axes.yaxis, np.array(places))
+    _plain(axes)
+    return axes
+
+
+def confusion(counts: NDArray[Any], names: list[Any], axes: Any = None) -> Any:
+    """Draw how known classes (rows) fall into clusters (columns), as shares of each class.
+
+    Clusters stand in the order of the classes that most of their rows are of.
+    """
+    n_classes, n_clusters = counts.shape
+    axes = axes_or_new(axes, min(12.0, 2.5 + 0.42 * n_clusters), min(10.0, 1.8 + 0.36 * n_classes))
+    order = np.lexsort((-counts.max(axis=0), counts.argmax(axis=0)))
+    shares = counts[:, order] / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    if counts.size <= 400:
+        for (row, column), share in np.ndenumerate(shares):
+            if share >= 0.005:
+                axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7,
+                          color="white" if share > 0.55 else "black")  # fmt: skip
+    axes.set(xlabel="cluster", ylabel="known class", title="Known classes in clusters (per cent of the class)")
+    ticks_of_clusters(axes.xaxis, np.arange(n_clusters), [int(k) for k in order], 16)
+    ticks_of_clusters(axes.yaxis, np.arange(n_classes), names)
+    axes.figure.colorbar(image, ax=axes, shrink=0.85)
+    return axes
+
+
+def evidence(found: dict[str, Any], axes: Any = None) -> Any:
+    """Draw what speaks for a number of clusters: the spectrum, and how far each candidate stands out."""
+    axes = axes_or_new(axes)
+    ratios = np.asarray(found["ratios"], dtype=float)
+    expected = np.asarray(found["expected_ratios"], dtype=float)
+    numbers = np.arange(1, len(ratios) + 1)
+    shown = slice(0, max(12, min(len(ratios), int(1.5 * found["first"]) + 4)))
+    axes.vlines(numbers[shown], 1, ratios[shown], color="#0072B2", linewidth=2)
+    axes.plot(numbers[shown], ratios[shown], "o", color="#0072B2", markersize=4, label="jump in the spectrum")
+    axes.plot(
+        numbers[shown], expected[shown], color=_GREY, linestyle="--", linewidth=1, label="greatest jump of one body"
+    )
+    axes.set_yscale("log")
+    top = int(found["first"]) - 1
+    axes.annotate(
+        f"{found['first']}", (numbers[top], ratios[top]), xytext=(0, 5), textcoords="offset points", ha="center",
+        color="#D55E00", fontweight="bold",
+    )  # fmt: skip
+    taken, clear = found["taken"], "clear" if found["clear"] else "unclear"
+    after = "" if taken == found["first"] else f", {taken} after a second look at each"
+    axes.set(
+        xlabel="number of clusters", ylabel="ratio of slownesses", title=f"Evidence: {found['first']}{after} ({clear})"
+    )
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(fontsize=8, frameon=False)
+    axes.margins(y=0.15)
+    _plain(axes)
+    return axes
+
+
+def seed_paths(path: Floats, points: Floats | None, names: tuple[str, str], axes: Any = None) -> Any:
+    """Draw the way of each seed, from a ring to a full dot, over the rows."""
+    axes = axes_or_new(axes, 6.4, 5.2)
+    if points is not None:
+        axes.scatter(*points.T, s=4, color="0.8", linewidths=0, zorder=0)
+    palette = colours(path.shape[1])
+    for seed in range(path.shape[1]):
+        way = path[:, seed]
+        axes.plot(*way.T, color=palette[seed], linewidth=1.1)
+        axes.plot(*way[0], "o", markerfacecolor="white", color=palette[seed], markersize=6)
+        axes.plot(*way[-1], "o", color=palette[seed], markersize=7, markeredgecolor="white")
+    axes.set(xlabel=names[0], ylabel=names[1], title=f"Ways of {path.shape[1]} seeds in {len(path) - 1} epochs")
+    _plain(axes)
+    return axes
+
+
+def _plain(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,216 @@
+"""Pictures of models: what they show is what the model found, with 2 clusters and with 50."""
+
+import sys
+from itertools import pairwise
+
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+
+import daskkcl
+from daskkcl.drawing import charts
+from daskkcl.drawing.canvas import colours, compact, letters_on
+from daskkcl.errors import DaskkclError, InvalidInputError
+
+plt = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib: pip install 'daskkcl[plots]'")
+
+RNG = np.random.default_rng(0)
+FEW = {"random_state": 0, "progress": False}
+
+
+def blobs(n_clusters, n_features, n=600):
+    centres = np.random.default_rng(1).normal(0, 10, (n_clusters, n_features))
+    which = np.arange(n) % n_clusters
+    return centres[which] + np.random.default_rng(2).normal(size=(n, n_features)), which
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module", params=[2, 50])
+def model(request):
+    X, y = blobs(request.param, 5)
+    return daskkcl.OnlineKFCM(request.param, fuzzifier=1.2, **FEW).fit(X), X, y
+
+
+def drawn(axes):
+    """Draw for real: layout and text are made only then."""
+    axes.figure.canvas.draw()
+    return axes
+
+
+def test_convergence_is_the_history(model):
+    axes = drawn(model[0].plot.convergence())
+    assert_allclose(axes.lines[0].get_ydata(), model[0].history_)
+    assert axes.get_ylabel() == "objective"
+
+
+def test_bars_are_the_sizes(model):
+    axes = drawn(model[0].plot.sizes())
+    assert [bar.get_height() for bar in axes.patches] == model[0].cluster_sizes_.tolist()
+    assert_allclose(axes.lines[0].get_ydata(), 600 / model[0].n_clusters_)  # all equal
+
+
+def test_tick_labels_do_not_overlap(model):
+    for name in ("sizes", "silhouette", "memberships"):
+        axes = drawn(getattr(model[0].plot, name)())
+        for axis in (axes.xaxis, axes.yaxis):
+            boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
+            assert not any(a.overlaps(b) for a, b in pairwise(boxes)), (name, axis)
+
+
+def test_every_cluster_is_named_in_the_scatter(model):
+    axes = drawn(model[0].plot.scatter())
+    found = {text.get_text() for text in axes.texts}
+    assert found == {str(k) for k in np.unique(model[0].predict(model[0]._shown))}
+
+
+def test_memberships_are_those_of_rows(model):
+    axes = drawn(model[0].plot.memberships(model[1][:100]))
+    image = axes.images[0].get_array()
+    assert image.shape == (model[0].n_clusters_, 100)
+    expected = model[0].predict_proba(model[1][:100])
+    assert_array_equal(np.sort(image.T.max(axis=1)), np.sort(expected.max(axis=1)))
+
+
+def test_silhouettes_are_differences_of_distances():
+    distances = np.array([[1.0, 4.0], [3.0, 4.0], [2.0, 1.0], [0.0, 0.0]])
+    axes = drawn(charts.silhouette_bars(distances, np.array([0, 0, 1, 0])))
+    assert f"{(0.75 + 0.25 + 0.5 + 0) / 4:.2f}" in axes.get_xlabel()
+
+
+def test_known_classes_stand_on_the_diagonal():
+    X, y = blobs(4, 3)
+    model = daskkcl.ApproxKernelKMeans(4, gamma=0.02, **FEW).fit(X)
+    names = np.array(["plain", "a $dollar", "<b>", "Ω"])
+    axes = drawn(model.plot.confusion(names[y]))
+    assert_allclose(axes.images[0].get_array(), np.eye(4))
+    assert [label.get_text() for label in axes.get_yticklabels()] == sorted(name.replace("$", r"\$") for name in names)
+    with pytest.raises(InvalidInputError, match="one for each row"):
+        model.plot.confusion(y[:-1])
+
+
+def test_rows_of_two_features_are_drawn_as_they_are():
+    X, _ = blobs(3, 2)
+    model = daskkcl.ApproxKernelKMeans(3, gamma=0.02, **FEW).fit(X)
+    axes = drawn(model.plot.scatter(X[:50]))
+    points = np.concatenate([np.asarray(group.get_offsets()) for group in axes.collections[1:]])
+    assert_array_equal(np.unique(points, axis=0), np.unique(X[:50], axis=0))
+
+
+def test_the_plane_keeps_distances_of_three_centres():
+    """With three centres their plane is all there is to see: rows in it keep their order along every direction."""
+    centres = RNG.normal(size=(3, 6))
+    coordinates = RNG.normal(size=(40, 2))
+    axes = np.linalg.qr((centres[1:] - centres[0]).T)[0].T
+    rows = centres.mean(axis=0) + coordinates @ axes
+    squares = ((rows[:, None] - centres) ** 2).sum(axis=2)
+    plane = charts.plane_of_centres(squares)
+    solution, residual, *_ = np.linalg.lstsq(np.column_stack([coordinates, np.ones(40)]), plane, rcond=None)
+    assert_allclose(np.column_stack([coordinates, np.ones(40)]) @ solution, plane, atol=1e-10)
+    assert np.linalg.matrix_rank(solution[:2]) == 2
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2])
+def test_one_and_two_clusters_have_a_plane_too(n_clusters):
+    X, _ = blobs(2, 4, 100)
+    drawn(daskkcl.ApproxKernelKMeans(n_clusters, **FEW).fit(X).plot.scatter())
+
+
+@pytest.mark.parametrize("algo", daskkcl.algorithms())
+def test_every_algorithm_can_be_drawn(algo):
+    X, _ = blobs(3, 3, 150)
+    size = {daskkcl.algorithms()[algo].counted: 3}
+    model = daskkcl.fit(X, algo, **size, **FEW)
+    drawn(model.plot.scatter())
+    drawn(model.plot.sizes())
+    if len(model.history_):
+        drawn(model.plot.convergence())
+    assert "scatter" in repr(model.plot)
+
+
+@pytest.mark.parametrize("kind", ["zarr", "dask", "sparse"])
+def test_rows_of_any_kind_are_drawn(kind, tmp_path):
+    X, _ = blobs(3, 4, 5000)
+    data = {
+        "zarr": lambda: zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(100, 4)),
+        "dask": lambda: da.from_array(X, chunks=(700, 2)),
+        "sparse": lambda: csr_array(np.where(np.abs(X) > 3, X, 0)),
+    }[kind]()
+    model = daskkcl.ApproxKernelKMeans(3, n_landmarks=50, **FEW).fit(data)
+    assert model._shown.shape == (2000, 4)
+    drawn(model.plot.scatter())
+    drawn(model.plot.scatter(data, n_rows=300))
+    model.save(tmp_path / "model.zarr")
+    loaded = daskkcl.load(tmp_path / "model.zarr")
+    with pytest.raises(InvalidInputError, match="pass some"):
+        loaded.plot.scatter()
+    drawn(loaded.plot.scatter(data))
+
+
+def test_the_ways_of_seeds():
+    X, _ = blobs(3, 2, 300)
+    model = daskkcl.CPCL(5, record=True, **FEW).fit(X)
+    axes = drawn(model.plot.seeds())
+    assert_array_equal(axes.lines[0].get_xdata(), model.seed_path_[:, 0, 0])
+    wide = daskkcl.CPCL(5, record=True, **FEW).fit(blobs(3, 4, 300)[0])
+    drawn(wide.plot.seeds())
+    with pytest.raises(InvalidInputError, match="record=True"):
+        daskkcl.CPCL(5, **FEW).fit(X).plot.seeds()
+
+
+def test_evidence_for_a_number_of_clusters():
+    X, _ = blobs(4, 2, 400)
+    model = daskkcl.ApproxKernelKMeans("auto", **FEW).fit(X)
+    assert "4" in drawn(model.plot.n_clusters()).get_title()
+    with pytest.raises(InvalidInputError, match="n_clusters='auto'"):
+        daskkcl.ApproxKernelKMeans(4, **FEW).fit(X).plot.n_clusters()
+
+
+def test_what_cannot_be_drawn_says_why():
+    X, _ = blobs(2, 3, 60)
+    model = daskkcl.ApproxKernelKMeans(2, **FEW).fit(X)
+    with pytest.raises(InvalidInputError, match="only the fuzzy algorithms"):
+        model.plot.memberships()
+    with pytest.raises(InvalidInputError, match="there is one"):
+        daskkcl.ApproxKernelKMeans(1, **FEW).fit(X).plot.silhouette()
+
+
+def test_without_matplotlib_it_says_how_to_get_it(monkeypatch):
+    X, _ = blobs(2, 3, 60)
+    model = daskkcl.ApproxKernelKMeans(2, **FEW).fit(X)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(DaskkclError, match=r"pip install 'daskkcl\[plots\]'"):
+        model.plot  # noqa: B018
+
+
+def test_drawing_on_axes_of_the_user():
+    X, _ = blobs(2, 3, 60)
+    figure, axes = plt.subplots()
+    assert daskkcl.ApproxKernelKMeans(2, **FEW).fit(X).plot.sizes(axes) is axes
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 50])
+def test_colours_differ_in_lightness_as_well(n):
+    from matplotlib.colors import to_rgb
+
+    rgb = np.array([to_rgb(colour) for colour in colours(n)])
+    assert len(np.unique(rgb, axis=0)) == n
+    lightness = rgb @ [0.299, 0.587, 0.114]
+    assert lightness.max() < 0.9  # seen on white
+    neighbours = np.abs(np.diff(lightness)) if n > 7 else np.array([1.0])
+    assert neighbours.min() > 0.02
+    assert {letters_on("black"), letters_on("white")} == {"white", "black"}
+
+
+def test_numbers_as_people_say_them():
+    assert [compact(x) for x in (0, 12, 9999, 12345, 3.2e6, 7e9, 0.00321)] == [
+        "0", "12", "9,999", "12.3k", "3.2M", "7G", "0.00321",
+    ]  # fmt: skip
