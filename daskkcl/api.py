@@ -97,8 +97,8 @@ def fit(
     landmarks, n_landmarks
         ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
     memory_limit : str or int, optional
-        The most memory the whole process may occupy, such as ``"512MiB"``. A run that cannot keep to it is refused
-        before any data are read.
+        The most memory the whole process (each worker, on a cluster) may occupy, such as ``"512MiB"``. A run that
+        cannot keep to it is refused before any data are read.
     dtype : {"float32", "float64"}, optional
         Precision of blocks.
     random_state : int, optional

@@ -32,7 +32,8 @@ n_landmarks : int, optional
 
 COMMON_PARAMETERS_AFTER = """\
 memory_limit : str or int, optional
-    The most memory the process may occupy (each worker's, on a cluster), such as ``"512MiB"``.
+    The most memory the process may occupy, such as ``"512MiB"``. On a cluster: each worker; and what a run adds to this
+    process, where samples, maps and exact kernel matrices are made.
 dtype : {"float32", "float64"}, optional
     Precision of blocks; float32 unless the data are float64 and small. Sums are float64 always.
 random_state : int, Generator or None

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ClusterError, KilledWorkerError, LostSchedulerError, StorageError
+from ..errors import ClusterError, DaskkclError, KilledWorkerError, LostSchedulerError, StorageError
 from ..system import available_bytes, resident_bytes, return_large_arrays, version
-from .graph import Constant, Graph
+from .graph import Constant, Graph, is_large
 
 __all__ = ["Cluster", "Worker"]
 
@@ -53,7 +53,7 @@ class Worker:
 class Cluster:
     """Computes graphs on the workers of a client.
 
-    Values that come a second time (landmarks, weights of all rows, what is shuffled where) stay with the workers from
+    Values that are meant to last, or are large arrays, and come a second time (landmarks, weights of all rows) stay with the workers from
     then on, so that a round sends centres and sums only. They are results of tasks that the scheduler knows, not
     scattered data: a worker that goes takes nothing along that is not made again.
 
@@ -90,7 +90,10 @@ class Cluster:
     @property
     def slots(self) -> int:
         """Threads of all workers that are there now."""
-        return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+        try:
+            return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+        except Exception as error:
+            raise self._translated(error, None) from error
 
     def check_shared(self, path: str) -> None:
         """Refuse a scratch folder of this process that some worker does not see."""
@@ -144,13 +147,16 @@ class Cluster:
             raise self._translated(error, graph) from error
         finally:
             over.set()
-            watch.join()
+            watch.join(1.0)  # a scheduler that is gone keeps it longer
 
     def _watch(self, over: threading.Event) -> None:
         """Say so when there are no workers for a while; they may come back, and the run goes on."""
         looks = 0
         while not over.wait(_LOOK_SECONDS):
-            looks = 0 if self._workers() else looks + 1
+            try:
+                looks = 0 if self._workers() else looks + 1
+            except Exception:  # the scheduler is gone: whoever waits for results will be told
+                return
             if looks and looks % _QUIET_LOOKS == 0:
                 _log.warning("The cluster has no workers; waiting for some to come (back).")
 
@@ -174,15 +180,14 @@ class Cluster:
             if not (isinstance(made, tuple) and len(made) == 1 and isinstance(made[0], Constant)):
                 continue
             value = made[0].value
+            if not (is_large(value) or getattr(value, "lasting", False)):
+                continue
             if id(value) in self._lasting:
                 tasks[key] = self._lasting[id(value)][1]
             elif self._seen.get(id(value)) is value:
                 tasks[key] = self._keep(value)
             else:
-                try:
-                    self._seen[id(value)] = value
-                except TypeError:  # tuples, names and numbers: small
-                    continue
+                self._seen[id(value)] = value
         return tasks
 
     def _keep(self, value: Any) -> Any:
@@ -200,7 +205,9 @@ class Cluster:
         from distributed.comm.core import CommClosedError
 
         lost = self.client.status != "running" or getattr(error, "reason", "") == "scheduler-connection-lost"
-        if isinstance(error, (CommClosedError, ClosedClientError)) or (lost and isinstance(error, CancelledError)):
+        if isinstance(error, DaskkclError):
+            return error
+        if lost or isinstance(error, (CommClosedError, ClosedClientError)):
             return LostSchedulerError(
                 "The connection to the scheduler of the cluster is lost, and what was being computed with it. Make "
                 "the same call with a client of a new scheduler: with checkpoint= it goes on after the last round."

@@ -104,6 +104,8 @@ def make_engine(client: Any, progress: Progress) -> Engine:
             client = distributed.get_client() if _in_worker() else distributed.Client.current(allow_global=True)
         except ValueError:
             client = None
+    if client is not None and client.asynchronous:
+        raise InvalidInputError("client= is asynchronous, and fit waits for what it computes; pass an ordinary client.")
     return Engine(client, own_threads(), progress)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Constant", "Graph", "Window", "key_name"]
+__all__ = ["Constant", "Graph", "Window", "is_large", "key_name"]
 
 _LARGE_BYTES = 2**16  # arrays inside a shared tuple that are worth being sent apart from it
 
@@ -45,14 +45,14 @@ class Graph:
     def value(self, value: Any) -> Any:
         """Put a value into the graph once; dask does not look inside.
 
-        What has lasting parts (`parts`), or is a tuple with large arrays, is put in part by part: a cluster is sent a
+        What has parts that last (`graph_parts`), or is a tuple with large arrays, is put in part by part: a cluster is sent a
         part only when it does not have it yet.
         """
         if value is None:
             return None
-        if hasattr(value, "parts"):
-            return self.call(type(value), *(self.value(part) for part in value.parts()))
-        if type(value) is tuple and any(_large(part) for part in value):
+        if hasattr(value, "graph_parts"):
+            return self.call(type(value), *(self.value(part) for part in value.graph_parts()))
+        if type(value) is tuple and any(is_large(part) for part in value):
             return self.call(as_tuple, *(self.value(part) for part in value))
         key = f"value-{len(self.tasks)}-{self._token}", 0  # a group of its own
         self.tasks[key] = (Constant(value),)
@@ -154,5 +154,6 @@ def as_tuple(*parts: Any) -> tuple[Any, ...]:
     return parts
 
 
-def _large(part: Any) -> bool:
+def is_large(part: Any) -> bool:
+    """Return whether a value is an array that is worth being sent once only."""
     return isinstance(part, np.ndarray) and part.nbytes >= _LARGE_BYTES

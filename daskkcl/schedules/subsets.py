@@ -128,6 +128,7 @@ def _save(
 class Places:
     """Which row of the data stands at a place of the random order."""
 
+    lasting = True
     key: Key | FixedOrder
     n_rows: int
 

@@ -68,6 +68,7 @@ class Reader:
     nan : {"raise", "drop"}
     """
 
+    lasting = True  # from round to round: workers are sent it once
     map_: Map
     tile_rows: int
     nan: str = "raise"
@@ -286,7 +287,7 @@ class Model:
     rule: Any
     order: NDArray[np.intp] | None = None
 
-    def parts(self) -> tuple[Any, ...]:
+    def graph_parts(self) -> tuple[Any, ...]:
         """Return what it is made of: of these the reader lasts from round to round."""
         return self.reader, self.centres, self.rule, self.order
 
