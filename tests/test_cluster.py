@@ -185,8 +185,8 @@ def test_rows_do_not_travel_between_workers(client, tmp_path):
 
 
 def test_the_plan_knows_what_a_worker_takes(client, table):
-    model = daskkcl.fit(table, "akkmeans", 5, n_landmarks=20, random_state=0, client=client, progress=False)
-    plan = model.plan_
+    settings = {"n_landmarks": 20, "memory_limit": "1GiB", "client": client, "progress": False}
+    plan = daskkcl.fit(table, "akkmeans", 5, **settings).plan_
     taken = max(psutil.Process(pid).memory_info().rss for pid in pids(client).values())
     assert 0.5 * taken < plan.base_bytes < 2 * taken
     assert plan.driver is not None
@@ -201,6 +201,7 @@ def test_exact_algorithms_are_planned_in_the_process_that_holds_the_matrix(clien
         daskkcl.fit(path, "kkmeans", 3, memory_limit="1GiB", client=client, progress=False)
 
 
+@pytest.mark.slow
 def test_a_worker_with_many_threads_is_told_so(table):
     """dask runs a task on each thread of a worker: if that does not fit, nothing does."""
     told = pytest.raises(MemoryLimitError, match="fewer than 64 threads")

@@ -53,9 +53,9 @@ class Worker:
 class Cluster:
     """Computes graphs on the workers of a client.
 
-    Values that are meant to last, or are large arrays, and come a second time (landmarks, weights of all rows) stay with the workers from
-    then on, so that a round sends centres and sums only. They are results of tasks that the scheduler knows, not
-    scattered data: a worker that goes takes nothing along that is not made again.
+    Values that are meant to last, or are large arrays, and come a second time (landmarks, weights of all rows) stay
+    with the workers from then on, so that a round sends centres and sums only. They are results of tasks that the
+    scheduler knows, not scattered data: a worker that goes takes nothing along that is not made again.
 
     Parameters
     ----------

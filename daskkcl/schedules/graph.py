@@ -45,8 +45,8 @@ class Graph:
     def value(self, value: Any) -> Any:
         """Put a value into the graph once; dask does not look inside.
 
-        What has parts that last (`graph_parts`), or is a tuple with large arrays, is put in part by part: a cluster is sent a
-        part only when it does not have it yet.
+        What has parts that last (`graph_parts`), or is a tuple with large arrays, is put in part by part: a cluster is
+        sent a part only when it does not have it yet.
         """
         if value is None:
             return None
