@@ -45,6 +45,7 @@ __all__ = [
     "load",
     "maps",
     "measures",
+    "plan",
     "write_obs",
 ]
 
@@ -52,6 +53,7 @@ __all__ = [
 _HOMES = {
     "fit": "api",
     "load": "api",
+    "plan": "api",
     "algorithms": "api",
     "fuzzy_validity": "api",
     "write_obs": "api",
@@ -83,7 +85,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from . import errors, kernels, maps, measures
-    from .api import algorithms, fit, fuzzy_validity, load, write_obs
+    from .api import algorithms, fit, fuzzy_validity, load, plan, write_obs
     from .errors import DaskkclError, MemoryLimitError
     from .estimators import (
         AKCL,

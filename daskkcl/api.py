@@ -1,28 +1,16 @@
-"""The front door: `fit`, `load`, `algorithms`, `fuzzy_validity`, `write_obs`."""
+"""The front door: `fit`, `plan`, `load`, `algorithms`, `fuzzy_validity`, `write_obs`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidInputError, did_you_mean
+from .errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from .capacity import Forecast, Rates
     from .estimators.base import KernelClusterer
 
-__all__ = ["algorithms", "fit", "fuzzy_validity", "load", "write_obs"]
-
-_KERNEL_PARAMETERS = ("degree", "coef0", "levels")
-_ALWAYS_GIVEN = {
-    # parameters of `fit` that some classes do not have, and what `fit` has for them when nothing was said
-    "n_clusters": "auto",
-    "kernel": None,
-    "gamma": "auto",
-    "map": None,
-    "landmarks": None,
-    "n_landmarks": None,
-    "init": None,
-}
-_FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
+__all__ = ["algorithms", "fit", "fuzzy_validity", "load", "plan", "write_obs"]
 
 
 def algorithms() -> dict[str, type[KernelClusterer]]:
@@ -144,15 +132,8 @@ def fit(
     >>> model.n_clusters_, model.labels_.shape
     (4, (200,))
     """
-    classes = algorithms()
-    if not isinstance(algo, str) or algo not in classes:
-        raise InvalidInputError(
-            f"algo={algo!r} is not known; there are {', '.join(sorted(classes))}.{did_you_mean(str(algo), classes)}"
-        )
-    cls = classes[algo]
-    kernel_params = {
-        name: algorithm_parameters.pop(name) for name in _KERNEL_PARAMETERS if name in algorithm_parameters
-    }
+    from .estimators.making import make_estimator
+
     common = {
         "n_clusters": n_clusters,
         "kernel": None if isinstance(kernel, _Default) else kernel,
@@ -169,30 +150,11 @@ def fit(
         "scratch": scratch,
         "progress": progress,
     }
-    own = set(cls._get_param_names())
-    for name in set(common) - own:
-        if name in _ALWAYS_GIVEN and _is_default(common[name], _ALWAYS_GIVEN[name]):
-            del common[name]
-        else:
-            remedy = {
-                "n_clusters": "pass n_seeds, more than there are clusters",
-                "map": "it works in a space of its own (akkmeans, pakcl, akcl and the fuzzy ones take any map)",
-            }.get(name, "leave it out")
-            raise InvalidInputError(f"{algo} has no parameter {name!r}; {remedy}.")
-    if kernel_params and "kernel_params" not in own:
-        raise InvalidInputError(f"{algo} has no kernel; leave out {', '.join(kernel_params)}.")
-    if kernel_params:
-        common["kernel_params"] = {**(algorithm_parameters.pop("kernel_params", None) or {}), **kernel_params}
-    for name in algorithm_parameters:
-        if name not in own:
-            near = did_you_mean(name, own | set(_FIT_PARAMETERS) | set(_KERNEL_PARAMETERS))
-            raise InvalidInputError(
-                f"{algo} has no parameter {name!r}.{near} Its own are {', '.join(sorted(own - set(common)))}."
-            )
+    estimator = make_estimator(algo, common, algorithm_parameters)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    if weights and not cls.fuzzy:
+    if weights and not estimator.fuzzy:
         raise InvalidInputError(f"{algo} takes no sample_weight; the fuzzy algorithms do.")
-    return cls(**common, **algorithm_parameters).fit(
+    return estimator.fit(
         data,
         **weights,
         out=out,
@@ -201,6 +163,95 @@ def fit(
         client=client,
         component=component,
         storage_options=storage_options,
+    )
+
+
+def plan(
+    data: Any = None,
+    algo: str = "okfcm",
+    n_clusters: int | str = "auto",
+    *,
+    n_rows: int | None = None,
+    n_features: int | None = None,
+    stored: Any = "float32",
+    chunk_rows: int | None = None,
+    row_entries: int | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    memory_limit: str | int | None = None,
+    bandwidth: str | int | None = None,
+    rates: Rates | dict[str, float] | None = None,
+    passes: float | None = None,
+    writes: bool = False,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+    **parameters: Any,
+) -> Forecast:
+    """Say what a run would take, without running it: time, memory and traffic, stage by stage.
+
+    Memory is that of the very plan that `fit` makes. Time comes from it and from what this machine does in a second,
+    measured on the spot in less than two seconds, or given.
+
+    Parameters
+    ----------
+    data : as for `fit`, optional
+        Only its shape is read. Or say `n_rows` and `n_features` of a table that need not exist.
+    algo, n_clusters : as for `fit`
+    n_rows, n_features : int, optional
+        In place of `data`.
+    stored : dtype
+        What the values of such a table are stored as.
+    chunk_rows : int, optional
+        Rows of its chunks; about eight mebibytes by default.
+    row_entries : int, optional
+        Stored values of a row, if the table is sparse.
+    workers : int, optional
+        Dask workers; none by default: this process.
+    threads : int, optional
+        Of the process, or of each worker; as many as there are cores here by default.
+    memory_limit : str or int, optional
+        Of the process, or of each worker.
+    bandwidth : str or int, optional
+        Bytes a second that the store delivers to all readers together, such as ``"2GB"``. By default the store is as
+        fast as decoding.
+    rates : Rates or dict, optional
+        What one thread does in a second (`daskkcl.capacity.Rates`); measured here by default.
+    passes : float, optional
+        Passes over the data to reckon with, for algorithms that go on until they rest.
+    writes : bool
+        Whether memberships are written (``out=``).
+    component, storage_options : as for `fit`
+    **parameters
+        All others of `fit`.
+
+    Returns
+    -------
+    Forecast
+        Print it, look at it in a notebook, or take ``.to_dict()``.
+
+    Examples
+    --------
+    >>> import daskkcl
+    >>> costs = daskkcl.plan(n_rows=4_000_000, n_features=64, algo="akkmeans", n_clusters=10, memory_limit="1GiB")
+    >>> costs.peak_bytes <= 2**30, [stage.name for stage in costs.stages]
+    (True, ['sampling', 'preparing', 'passes', 'labelling'])
+    """
+    from .capacity import forecast_run
+    from .capacity.asking import as_rates, check_count, open_shape
+    from .estimators.making import make_estimator
+    from .system import parse_bytes
+
+    source = open_shape(data, n_rows, n_features, stored, chunk_rows, row_entries, component, storage_options)
+    common = {"n_clusters": n_clusters, "memory_limit": memory_limit}
+    return forecast_run(
+        make_estimator(algo, common, parameters),
+        source,
+        workers=check_count("workers", workers),
+        threads=check_count("threads", threads),
+        bandwidth=None if bandwidth is None else float(parse_bytes(bandwidth)),
+        rates=as_rates(rates),
+        passes=passes,
+        writes=writes,
     )
 
 
@@ -327,7 +378,3 @@ def write_obs(
     from .estimators.obs import write_labels
 
     write_labels(path, labels, key, overwrite, storage_options)
-
-
-def _is_default(value: Any, default: str | None) -> bool:
-    return value is default or (isinstance(value, str) and value == default)  # arrays do not compare to one answer

@@ -26,11 +26,15 @@ LAYERS = (
     "measures",
     "drawing",
     "estimators",
+    "capacity",
     "api",
+    "demo",
+    "cli",
     "__init__",
+    "__main__",
 )
 COMPUTING = {"dask", "distributed", "zarr", "xarray", "fsspec"}
-MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "api"}
+MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "capacity", "api", "demo", "cli"}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 

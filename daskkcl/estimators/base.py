@@ -154,6 +154,8 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 raise weights_refused(problem)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
+            if engine.local:
+                engine.progress.watch_memory(plan.limit_bytes)
             source.check_missing(self.missing)
             setup = prepare(problem, engine, plan, count_clusters)
             warn_if_unclear(setup.evidence)

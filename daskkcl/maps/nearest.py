@@ -119,25 +119,24 @@ class NearestLandmarks:
         """Return the codes of a tile of rows."""
         from .loops import encode
 
-        p = self.n_neighbors
         if out is None:
-            out = np.empty((len(rows), 2 * p), dtype=np.float32)
+            out = np.empty((len(rows), 2 * self.n_neighbors), dtype=np.float32)
+        if self.cells is not None:
+            self._encode_by_cells(self._moved(rows), out)
+            return out
         right, lengths, names = self._prepared
-        origin = self.origin.astype(self.dtype) if rows.dtype != np.float64 else self.origin
         # Some rows at a time: their products stay in cache until they are looked at.
-        S = np.empty((min(_STRIP_ROWS, len(rows)), self.n_landmarks if self.cells is None else 0), dtype=self.dtype)
-        for first in range(0, len(rows), _STRIP_ROWS if self.cells is None else max(1, len(rows))):
-            some = rows[first : first + _STRIP_ROWS] if self.cells is None else rows
-            place = np.arange(first, first + len(some))
-            if self.kernel is not None:
-                encode(right.block(some, S[: len(some)])[0], lengths, names, place, p, self.unit, out)
-                continue
-            X = np.subtract(as_dense(some), origin).astype(self.dtype, copy=False)
-            if self.cells is None:
-                encode(np.matmul(X, right, out=S[: len(some)]), lengths, names, place, p, self.unit, out)
-            else:
-                self._encode_by_cells(X, out)
+        buffer = np.empty((min(_STRIP_ROWS, len(rows)), self.n_landmarks), dtype=self.dtype)
+        for first in range(0, len(rows), _STRIP_ROWS):
+            some = rows[first : first + _STRIP_ROWS]
+            place, S = np.arange(first, first + len(some)), buffer[: len(some)]
+            S = np.matmul(self._moved(some), right, out=S) if self.kernel is None else right.block(some, S)[0]
+            encode(S, lengths, names, place, self.n_neighbors, self.unit, out)
         return out
+
+    def _moved(self, rows: Floats) -> Floats:
+        origin = self.origin.astype(self.dtype) if rows.dtype != np.float64 else self.origin
+        return np.subtract(as_dense(rows), origin).astype(self.dtype, copy=False)
 
     def _encode_by_cells(self, X: Floats, out: NDArray[np.float32]) -> None:
         from .loops import encode

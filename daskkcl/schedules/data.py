@@ -34,6 +34,7 @@ __all__ = [
     "row_edges",
     "run_blocks",
     "shuffle",
+    "stream_blocks",
     "usable",
 ]
 
@@ -165,9 +166,28 @@ def run_blocks(
     `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
     `combine` makes one result of several, in order.
     """
-    reader, results, many = RowReader(engine, source, edges), [], graph_blocks(engine, source)
-    for first in range(0, len(edges) - 1, many):
-        part, graph = edges[first : first + many + 1], Graph()
+    results: list[Any] = []
+    for part in stream_blocks(engine, source, edges, prepare, watch, step, combine=combine):
+        results += part
+        if combine:
+            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
+    return results
+
+
+def stream_blocks(
+    engine: Engine,
+    source: Source,
+    edges: list[int],
+    prepare: Callable[[Graph], Consume],
+    watch: str = "",
+    step: int = 0,
+    at_once: int | None = None,
+    combine: Combine | None = None,
+) -> Iterator[list[Any]]:
+    """Do as `run_blocks`, and yield the results of every graph of `at_once` blocks."""
+    reader, at_once = RowReader(engine, source, edges), at_once or graph_blocks(engine, source)
+    for first in range(0, len(edges) - 1, at_once):
+        part, graph = edges[first : first + at_once + 1], Graph()
         consume, window = prepare(graph), make_window(graph, engine)
         for (start, stop), rows in zip(pairwise(part), reader.blocks(graph, part, window), strict=True):
             result = consume(start, rows)
@@ -176,10 +196,7 @@ def run_blocks(
                 graph.about[result] = (start, stop)
                 window.add(result)
         keys = [join(graph, window.results, combine, engine)] if combine else window.results
-        results += reader.run(graph, keys, part[-1], watch, step)
-        if combine:
-            results = [combine(results)]  # here too: totals of all graphs would grow with the rows
-    return results
+        yield reader.run(graph, keys, part[-1], watch, step)
 
 
 def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> Any:

@@ -50,6 +50,8 @@ def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, .
 
     data.engine.progress.begin(title, data.n_rows)
     (total,) = data.run(prepare, combine, function.__name__, data.block_rows)
+    if isinstance(total, (Sums, Labelling)):
+        data.engine.progress.tell(objective=float(total.objective.value))
     data.engine.progress.end()
     return total
 

@@ -7,6 +7,7 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +33,8 @@ from ..system import available_bytes, format_bytes, resident_bytes, return_large
 from .cluster import Cluster, Worker
 from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
-from .mapping import k_means_bytes, make_map
+from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
+from .mapping import make_map
 from .tasks import BadRowError, Reader, bad_rows
 
 __all__ = ["Problem", "Setup", "base_stages", "default_limit", "draw_rows", "plan_run", "prepare", "weights_of"]
@@ -103,7 +105,7 @@ class Problem:
         rows = max(min(_SAMPLE_ROWS, affordable), 20 * self.c)
         if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
             rows = max(rows, self.n_landmarks)
-        if self._landmarks_by("kmeans") or self._landmarks_by("leverage"):
+        if self.landmarks_by("kmeans") or self.landmarks_by("leverage"):
             rows = max(rows, 10 * self.n_landmarks)
         return min(rows, self.n_rows)
 
@@ -147,10 +149,7 @@ class Problem:
         """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
         sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
-        # means of sparse rows have more entries than rows have, together no more than the sample
-        means = (
-            3 * self.sample_rows * self.source.mean_bytes if self.source.sparse and self._landmarks_by("kmeans") else 0
-        )
+        means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
         return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
 
     @property
@@ -166,25 +165,18 @@ class Problem:
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
         if self.recipe.uses_landmarks:
-            steps["kmeans"] = self._k_means_bytes if self._landmarks_by("kmeans") else 0
-            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self._landmarks_by("leverage") else 0
+            steps["kmeans"] = k_means_bytes(self, s) if self.landmarks_by("kmeans") else 0
+            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self.landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
-
-    @property
-    def _k_means_bytes(self) -> int:
-        s, m, d = self.sample_rows, self.n_landmarks, self.source.n_features
-        if not self.source.sparse:
-            return k_means_bytes(s, m, d)
-        # centres have no more entries than the sample, unless those are many, and then no more than d; some copies
-        return k_means_bytes(s, m, 0) + 8 * min(s * self.source.mean_bytes, 8 * m * d) + 4 * 24 * TILE_ROWS * m
 
     @property
     def rows_bytes(self) -> int:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
         return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
 
-    def _landmarks_by(self, name: str) -> bool:
+    def landmarks_by(self, name: str) -> bool:
+        """Return whether landmarks are chosen in a certain way."""
         return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
 
     def stage(self, name: str, **changes: Any) -> Stage:
@@ -270,6 +262,8 @@ def base_stages(problem: Problem) -> list[Stage]:
     """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
     preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
     stages = [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    if streams(problem):
+        stages.append(landmarks_stage(problem))
     return [*stages, problem.mapping_stage()] if problem.recipe.n_streams else stages
 
 
@@ -310,7 +304,9 @@ def _plan_on_workers(
     business: the run may add `memory_limit` to it, and no more than six tenths of what is free.
     """
     workers = cluster.survey()
-    limit, base = min(_worker_limit(problem, worker, workers) for worker in workers), max(w.base_bytes for w in workers)
+    neighbours = Counter(worker.host for worker in workers)
+    limit = min(_worker_limit(problem, worker, neighbours[worker.host]) for worker in workers)
+    base = max(worker.base_bytes for worker in workers)
     threads = max(worker.threads for worker in workers)
     _check_base(limit, base, "a worker")
     here = [stage for stage in stages if stage.row_bytes == 0]
@@ -332,9 +328,8 @@ def _plan_on_workers(
     return replace(plan, driver=make_plan(here, problem.n_rows, limit, base, 1))
 
 
-def _worker_limit(problem: Problem, worker: Worker, workers: list[Worker]) -> int:
+def _worker_limit(problem: Problem, worker: Worker, neighbours: int) -> int:
     """Return what a worker may take: what we are allowed, and so little that dask neither spills nor pauses."""
-    neighbours = sum(other.host == worker.host for other in workers)
     theirs = worker.limit_bytes or worker.base_bytes + int(0.6 * worker.free_bytes) // neighbours
     return min(problem.memory_limit or theirs, theirs)
 
@@ -357,7 +352,7 @@ def _warm_up(problem: Problem) -> None:
         kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
         with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
             kernel.columns(np.zeros((1, d)), dtype).block(np.zeros((1, d)))
-    if problem.recipe.code_bytes or problem._landmarks_by("kmeans"):
+    if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):
         codes = NearestLandmarks(np.zeros((1, 1)), np.zeros(1), 1, 1, dtype).encode(np.zeros((1, 1), dtype))
         CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
 

@@ -185,3 +185,23 @@ def sparse_spectral(Z: Array, r: int, diffusion: float, Z_new: Array | None = No
     coordinates = ((Z if Z_new is None else Z_new) * half) @ Bt[:r].T / s[:r]
     Y = coordinates * (s[:r] ** 2) ** diffusion
     return Y / np.linalg.norm(Y, axis=1)[:, None], s**2
+
+
+def mini_batch_k_means(centres: Array, counts: Labels, batches: Sequence[Array]) -> tuple[Array, Labels]:
+    """Mini-batch k-means (Sculley 2010, doi:10.1145/1772690.1772862, Algorithm 1), one row after another.
+
+    Parameters
+    ----------
+    centres : array (m, d)
+    counts : array (m,)
+        Rows that each centre has had already.
+    batches : list of arrays (b, d)
+    """
+    centres, counts = centres.copy(), counts.copy()
+    for batch in batches:
+        cached = [np.argmin(np.sum((centres - x) ** 2, axis=1)) for x in batch]
+        for x, k in zip(batch, cached):
+            counts[k] += 1
+            rate = 1 / counts[k]
+            centres[k] = (1 - rate) * centres[k] + rate * x
+    return centres, counts

@@ -1,0 +1,93 @@
+"""What `daskkcl.plan` foretells against what a fit then takes, each in a fresh process.
+
+Run it as ``python -m benchmarks.capacity --rows 400000 --features 32``. Factors above 1: the plan promised less time
+than the fit took. Algorithms that go on until they rest are planned for the passes that they took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from benchmarks.memory import write_table
+
+_BOTH = """
+import json, sys, time, daskkcl
+from daskkcl.system import peak_bytes
+path, algo, limit, parameters = json.loads(sys.argv[1])
+first = daskkcl.plan(path, algo, memory_limit=limit, **parameters)
+began, cpu_began = time.perf_counter(), time.process_time()
+model = daskkcl.fit(path, algo, memory_limit=limit, random_state=0, progress=False, **parameters)
+seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+peak = peak_bytes()
+passes = model.n_iter_ if any(s.name == "passes" for s in first.stages) or "n_seeds" in parameters else None
+costs = daskkcl.plan(path, algo, memory_limit=limit, passes=passes, rates=first.rates, **parameters)
+print(json.dumps({
+    "seconds": seconds,
+    "planned_seconds": costs.seconds,
+    "cpu_seconds": cpu_seconds,
+    "planned_cpu_seconds": costs.cpu_seconds,
+    "peak_bytes": peak,
+    "planned_bytes": first.peak_bytes,
+    "keep": costs.plan.keep,
+    "stages": {s.name: round(s.cpu_seconds, 2) for s in costs.stages},
+}))
+"""
+
+CASES: dict[str, dict[str, Any]] = {
+    "akkmeans": {"n_clusters": 10},
+    "fcm": {"n_clusters": 10},
+    "pakcl": {"n_clusters": 10},
+    "akcl": {"n_clusters": 10},
+    "okfcm": {"n_clusters": 10},
+    "spkfcm": {"n_clusters": 10},
+    "rsekfcm": {"n_clusters": 10},
+    "spectral": {"n_clusters": 10},
+    "skkmeans": {"n_clusters": 10},
+    "cpcl": {"n_seeds": 15, "max_epochs": 20},
+}
+
+
+def compare(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, Any]:
+    """Plan and fit in a new interpreter; return both."""
+    arguments = json.dumps([path, algo, limit, parameters])
+    done = subprocess.run([sys.executable, "-c", _BOTH, arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--limit", default="768MiB")
+    parser.add_argument("--algorithms", nargs="*", default=list(CASES))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_table(f"{folder}/x.zarr", options.rows, options.features, chunk_rows=20_000)
+        print(
+            f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}"
+            f"{'cpu s':>9}{'planned':>9}{'factor':>8}{'peak MiB':>10}{'planned':>9}  kept",
+            flush=True,
+        )
+        for algo in options.algorithms:
+            found = compare(path, algo, options.limit, **CASES[algo])
+            factor = found["seconds"] / found["planned_seconds"]
+            cpu_factor = found["cpu_seconds"] / found["planned_cpu_seconds"]
+            print(
+                f"{algo:<10}{found['seconds']:>9.2f}{found['planned_seconds']:>9.2f}{factor:>8.2f}"
+                f"{found['cpu_seconds']:>9.2f}{found['planned_cpu_seconds']:>9.2f}{cpu_factor:>8.2f}"
+                f"{found['peak_bytes'] / 2**20:>10.0f}{found['planned_bytes'] / 2**20:>9.0f}  {found['keep']}"
+                f"  {found['stages']}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""What a run will cost, before it is run: the memory of its real plan, and time and traffic computed from it."""
+
+from .forecast import Forecast, StageForecast
+from .model import forecast_run
+from .rates import Rates
+
+__all__ = ["Forecast", "Rates", "StageForecast", "forecast_run"]

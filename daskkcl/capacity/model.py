@@ -1,0 +1,237 @@
+"""From a plan to a forecast: what the stages of the real plan take here, or on a cluster that need not exist."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from ..blocks.sources import Source
+from ..errors import InvalidInputError
+from ..maps.recipes import SparseKernel
+from ..planning import Layout, Plan
+from ..progress import Progress
+from ..random import Key
+from ..schedules.cluster import Worker
+from ..schedules.engine import Engine
+from ..schedules.setup import Problem
+from ..system import available_bytes, cpu_count, version
+from .forecast import Forecast, StageForecast
+from .rates import Rates, measure_rates
+from .work import SEED_EPOCHS, Work, work_of
+
+__all__ = ["forecast_run"]
+
+_WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
+_TASKS_PER_BLOCK = 3  # read, work, combine
+_CLUSTER_TASKS = 1500.0  # that one dask scheduler deals with in a second; its documentation says some thousands
+_EXACT_NUMBER = 16  # bytes of a number in an exact sum
+
+
+class PlannedEngine(Engine):
+    """Stands for a cluster that need not exist: it can be planned on, not computed on."""
+
+    def __init__(self, workers: int, threads: int, limit_bytes: int | None) -> None:
+        self.client = self
+        self.cluster: Any = self
+        self.threads = threads
+        self.workers = workers
+        self.progress = Progress(False)
+        self._limit = limit_bytes or 0
+
+    @property
+    def slots(self) -> int:
+        """Threads of all workers."""
+        return self.workers * self.threads
+
+    def survey(self) -> list[Worker]:
+        """Answer as the workers would, each on a machine like this one."""
+        facts = (self.threads, _WORKER_BYTES, self._limit, available_bytes(), version())
+        return [Worker(f"host {number}", *facts) for number in range(self.workers)]
+
+
+def forecast_run(
+    estimator: Any,
+    source: Source,
+    *,
+    workers: int | None = None,
+    threads: int | None = None,
+    bandwidth: float | None = None,
+    rates: Rates | None = None,
+    passes: float | None = None,
+    writes: bool = False,
+) -> Forecast:
+    """Plan a run of an estimator on a source as `fit` would, and say how long the stages of the plan take."""
+    from ..estimators.problems import make_problem
+
+    if passes is not None and not passes > 0:
+        raise InvalidInputError(f"passes={passes!r}: pass the number of passes over the data to reckon with.")
+    problem = make_problem(estimator, source, Key(0))
+    settings = estimator._settings(problem)
+    threads = threads or cpu_count()
+    engine = (
+        PlannedEngine(workers, threads, problem.memory_limit) if workers else Engine(None, threads, Progress(False))
+    )
+    plan = estimator._plan(problem, engine, settings, writes)
+    likely = passes or _likely_passes(estimator, problem, settings)
+    rates = rates or measure_rates(problem, estimator.fuzzy)
+    stages = tuple(
+        _stage(layout, work, problem, plan, workers, rates, estimator.fuzzy)
+        for layout in _in_order(plan)
+        for work in [work_of(layout.name, estimator, problem, settings, plan, likely)]
+    )
+    stages = tuple(_with_reading(stage, bandwidth) for stage in stages)
+    return Forecast(
+        algorithm=estimator.algorithm,
+        n_rows=problem.n_rows,
+        n_features=source.n_features,
+        n_clusters=problem.c,
+        n_measurements=problem.n_measurements,
+        stored_bytes=problem.n_rows * source.mean_bytes,
+        workers=workers or 0,
+        threads=threads,
+        bandwidth=bandwidth,
+        plan=plan,
+        rates=rates,
+        stages=stages,
+        notes=_notes(estimator, problem, stages, workers, passes),
+    )
+
+
+def _likely_passes(estimator: Any, problem: Problem, settings: Any) -> float:
+    if getattr(estimator, "counted", "") == "n_seeds":
+        return min(settings.n_epochs, SEED_EPOCHS)
+    return estimator._stages(problem, settings)[2]
+
+
+_ORDER = (
+    "sampling",
+    "preparing",
+    "fuzzifier",
+    "mapping",
+    "sample",
+    "kernel matrix",
+    "shuffling",
+    "chunks",
+    "subsets",
+    "passes",
+    "labelling",
+    "writing",
+    "answers",
+)
+
+
+def _in_order(plan: Plan) -> list[Layout]:
+    """Return the stages in the order in which they run."""
+    driver = getattr(plan, "driver", None)
+    layouts = [*plan.layouts, *(driver.layouts if driver is not None else ())]
+    place = {name: i for i, name in enumerate(_ORDER)}
+    return sorted(layouts, key=lambda layout: place.get(layout.name, len(_ORDER)))
+
+
+def _stage(
+    layout: Layout, work: Work, problem: Problem, plan: Plan, workers: int | None, rates: Rates, fuzzy: bool
+) -> StageForecast:
+    n_blocks = math.ceil(problem.n_rows / layout.block_rows) if layout.block_rows else 0
+    slots = max(1, min((workers or 1) * layout.threads, n_blocks or 1))
+    meet = _assign_seconds(work, problem, rates, fuzzy)
+    parallel = (
+        work.measured * _measure_seconds(problem, rates)
+        + work.gemm / rates.gemm
+        + work.read_bytes / rates.decode
+        + (work.scratch_bytes + work.written_bytes) / rates.scratch
+        + (0 if work.in_turn else meet)
+    )
+    # Large products here are in float64 and on one thread: half as fast.
+    here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
+    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0)
+    tasks = n_blocks * work.blocks_met * work.passes * _TASKS_PER_BLOCK
+    scheduling = tasks / (_CLUSTER_TASKS if workers else rates.task * layout.threads)
+    compute = parallel / slots
+    in_turn += here if work.in_turn else 0
+    overlapped = max(compute, in_turn, scheduling) if workers else max(compute, in_turn) + scheduling
+    driver = getattr(plan, "driver", None)
+    whose = driver if driver is not None and layout in driver.layouts else plan
+    return StageForecast(
+        name=layout.name,
+        passes=work.passes,
+        memory_bytes=whose.base_bytes + whose.kept_bytes + layout.peak_bytes,
+        seconds=overlapped + (0 if work.in_turn else here),
+        cpu_seconds=parallel + in_turn + (0 if work.in_turn else here) + tasks / rates.task,
+        read_seconds=0.0,
+        compute_seconds=compute + (0 if work.in_turn else here),
+        in_turn_seconds=in_turn,
+        scheduler_seconds=scheduling,
+        read_bytes=int(work.read_bytes),
+        scratch_bytes=int(work.scratch_bytes),
+        written_bytes=int(work.written_bytes),
+        traffic_bytes=int(_traffic(work, problem, n_blocks, workers or 0)),
+        n_blocks=n_blocks,
+        block_rows=layout.block_rows,
+        threads=layout.threads,
+    )
+
+
+def _measure_seconds(problem: Problem, rates: Rates) -> float:
+    """Return the time to turn a row into measurements: a product with the landmarks, the kernel, a projection."""
+    recipe, m = problem.recipe, problem.n_measurements
+    if isinstance(recipe, SparseKernel):
+        most = recipe.max_rows
+        return problem.cells * most / rates.gemm + 3 * most / rates.kernel
+    inner = recipe.inner(problem.sizes)
+    if problem.kernel is None and not inner:  # input space: a copy
+        return m / (4 * rates.kernel)
+    width = problem.n_landmarks if recipe.uses_landmarks else (inner or m)
+    seconds = problem.cells * width / rates.gemm + width / rates.kernel
+    return seconds + (width * m / rates.gemm if inner and not recipe.code_bytes else 0)
+
+
+def _assign_seconds(work: Work, problem: Problem, rates: Rates, fuzzy: bool) -> float:
+    """Return the time in which rows meet all centres and are added to them."""
+    m, c = problem.n_measurements, problem.c
+    meeting = m * c / rates.assign + c / rates.weigh
+    adding = m * c / rates.assign if fuzzy else m / rates.sums  # a fuzzy row is part of all centres
+    return work.assigned * meeting + work.summed * adding
+
+
+def _traffic(work: Work, problem: Problem, n_blocks: int, workers: int) -> float:
+    """Bound what workers send each other: the map once each, centres to each worker and sums from each block a pass."""
+    if not workers or not n_blocks or not work.passes:
+        return 0
+    m, c, d = problem.n_measurements, problem.c, problem.cells
+    k = problem.n_landmarks if problem.recipe.uses_landmarks else m
+    map_ = k * d * problem.dtype.itemsize + 8 * k * k if work.measured else 0
+    centres = 3 * 8 * c * (m + 1) if work.assigned or work.loop else 0
+    sums = _EXACT_NUMBER * c * (m + 2) if work.assigned or work.loop else 0
+    if work.in_turn or work.loop:  # the centres go from block to block
+        return workers * map_ + work.passes * n_blocks * centres
+    return workers * map_ + work.passes * (workers * centres + n_blocks * sums)
+
+
+def _with_reading(stage: StageForecast, bandwidth: float | None) -> StageForecast:
+    if not bandwidth:
+        return stage
+    reading = (stage.read_bytes + stage.written_bytes) / bandwidth
+    return replace(stage, read_seconds=reading, seconds=stage.seconds + reading)
+
+
+def _notes(
+    estimator: Any, problem: Problem, stages: tuple[StageForecast, ...], workers: int | None, passes: float | None
+) -> tuple[str, ...]:
+    notes = []
+    if passes is None and any(stage.name == "passes" or estimator.counted == "n_seeds" for stage in stages):
+        notes.append("The number of passes is a guess; say passes= if you know better.")
+    if problem.n_clusters is None:
+        notes.append(f"n_clusters='auto' is planned for {problem.c}, the most that may be found; say n_clusters=.")
+    if workers:
+        slowest = max(stages, key=lambda stage: stage.seconds)
+        if slowest.in_turn_seconds > 2 * slowest.compute_seconds:
+            notes.append(
+                f"'{slowest.name}' goes from block to block: more workers do not shorten it. okfcm and akkmeans are "
+                "parallel throughout."
+            )
+        elif slowest.scheduler_seconds > 2 * slowest.compute_seconds:
+            notes.append(f"In '{slowest.name}' the scheduler is the bottleneck: larger chunks, or fewer workers.")
+        elif slowest.read_seconds > 2 * slowest.compute_seconds:
+            notes.append(f"In '{slowest.name}' the store is the bottleneck: more workers do not shorten it.")
+    return tuple(notes)

@@ -1,0 +1,143 @@
+"""How fast this machine does what a run consists of, measured on the spot at the sizes of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..rules.crisp import cluster_sums
+from ..rules.fuzzy import Fuzzy
+from ..schedules.setup import Problem
+from ..system import single_threaded
+
+__all__ = ["Rates", "measure_rates"]
+
+_SECONDS = 0.15  # for each of the figures; eight of them
+_MOST_ROWS, _LEAST_ROWS = 1024, 32
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one thread does in a second.
+
+    Parameters
+    ----------
+    gemm : float
+        Multiply-adds of the product of rows and landmarks.
+    kernel : float
+        Kernel values made of such products: for the rbf kernel, exponentials.
+    assign : float
+        Multiply-adds of the product of measurements and centres.
+    weigh : float
+        Distances turned into winners or memberships.
+    sums : float
+        Measurements added to the sum of their centre.
+    loop : float
+        Multiply-adds of loops that meet one row after another.
+    decode : float
+        Bytes of rows read from a Zarr that the system has at hand, and decoded.
+    scratch : float
+        Bytes written to, or read from, temporary files.
+    task : float
+        Tasks begun and ended.
+
+    Examples
+    --------
+    >>> from daskkcl.capacity import Rates
+    >>> Rates(gemm=30e9).gemm
+    30000000000.0
+    """
+
+    gemm: float = 20e9
+    kernel: float = 400e6
+    assign: float = 10e9
+    weigh: float = 50e6
+    sums: float = 1e9
+    loop: float = 2e9
+    decode: float = 500e6
+    scratch: float = 500e6
+    task: float = 1000.0
+
+
+def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
+    """Measure every rate on this machine with arrays of the sizes of a run, in about a second and a half."""
+    d, c, dtype = problem.cells, problem.c, problem.dtype
+    m = max(1, problem.n_measurements)
+    inner = max(1, problem.recipe.inner(problem.sizes) or m)
+    rows = max(_LEAST_ROWS, min(_MOST_ROWS, problem.tile_rows, 2**25 // (8 * max(d, m, inner, c))))
+    rng = np.random.default_rng(0)
+    X, L = (rng.standard_normal((k, min(d, 2**14))).astype(dtype) for k in (rows, min(inner, 2**12)))
+    Z, G = rng.standard_normal((rows, m)).astype(dtype), rng.standard_normal((m, c)).astype(dtype)
+    D, labels = rng.random((rows, c)).astype(dtype) + dtype.type(1), rng.integers(0, c, rows)
+    with single_threaded():
+        product = _seconds(lambda: X @ L.T)
+        gemm = X.size * len(L) / product
+        kernel = _kernel_rate(problem, X, L, product)
+        assign = rows * m * c / _seconds(lambda: Z @ G)
+        if fuzzy:
+            rule, scale = Fuzzy(1.7), np.full(D.shape, 1e-3, dtype)
+            weigh = D.size / _seconds(lambda: rule.memberships(D, scale) ** 1.7)
+        else:
+            weigh = D.size / _seconds(lambda: np.take_along_axis(D, D.argmin(axis=1)[:, None], axis=1))
+        sums = rows * m / _seconds(lambda: cluster_sums(Z, labels, c))
+        centres, row = np.ascontiguousarray(G.T), Z[0]
+        loop = m * c / _seconds(lambda: centres @ row)
+        decode = _decode_rate()
+        scratch = _scratch_rate()
+    return Rates(gemm, kernel, assign, weigh, sums, loop, decode, scratch)
+
+
+def _seconds(function: Callable[[], Any]) -> float:
+    """Return how long a call takes: the median of as many as there is time for."""
+    function()
+    times: list[float] = []
+    began = time.perf_counter()
+    while not times or (time.perf_counter() - began < _SECONDS and len(times) < 200):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return max(1e-9, float(np.median(times)))
+
+
+def _kernel_rate(problem: Problem, X: Any, L: Any, product: float) -> float:
+    """Return kernel values a second beside their products: of the kernel itself, or of an exponential."""
+    entries = len(X) * len(L)
+    if problem.kernel is not None and not problem.source.sparse:
+        kernel = problem.kernel
+        with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such rows
+            ready = kernel if kernel.resolved else kernel.with_gamma(1e-3)
+            columns, rows = ready.columns(np.abs(L), problem.dtype), np.abs(X)
+            return entries / max(1e-9, _seconds(lambda: columns.block(rows)) - product)
+    V = np.zeros((len(X), len(L)), problem.dtype)
+    return entries / _seconds(lambda: np.exp(V * 0))
+
+
+def _decode_rate() -> float:
+    """Return bytes a second of a compressed Zarr in memory."""
+    import zarr
+
+    data = np.random.default_rng(0).standard_normal((2**15, 32)).astype(np.float32)
+    array = zarr.create_array({}, data=data, chunks=(2**13, 32))
+    return data.nbytes / _seconds(lambda: array[:])
+
+
+def _scratch_rate() -> float:
+    """Return bytes a second of temporary files, written and read again."""
+    import tempfile
+
+    data = bytes(2**22)
+    with tempfile.TemporaryFile() as file:
+
+        def write_and_read() -> None:
+            file.seek(0)
+            file.write(data)
+            file.flush()
+            file.seek(0)
+            file.read()
+
+        return 2 * len(data) / _seconds(write_and_read)

@@ -1,0 +1,184 @@
+"""What all commands share: errors without tracebacks, progress, JSON, the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from ..errors import DaskkclError, DaskkclWarning, InvalidInputError, MemoryLimitError
+
+__all__ = ["connected", "emit", "runs", "table", "with_options"]
+
+RUN_FAILED, USAGE, NO_MEMORY, INTERRUPTED = 1, 2, 3, 130
+
+
+class _Failure(click.ClickException):
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]
+
+
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decorator that adds some options, in their order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+DEBUG = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to stderr.")
+QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress.")
+COMPONENT = click.option("--component", metavar="NAME", help="The array inside a Zarr group.")
+STORAGE = click.option(
+    "--storage-option",
+    "storage_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For URLs, as fsspec takes them; once for each.",
+)
+SCHEDULER = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Compute on the workers of a dask scheduler: its address (tcp://host:8786), or its JSON file.",
+)
+
+
+def runs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a command: errors become one line and an exit code, warnings one line."""
+
+    @DEBUG
+    @functools.wraps(function)
+    def command(*arguments: Any, debug: bool = False, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            try:
+                return function(*arguments, **options)
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except (Exception, KeyboardInterrupt) as error:
+                if debug:
+                    raise
+                failure = _Failure(_text(error), _exit_code(error))
+        raise failure
+
+    return command
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, MemoryLimitError):
+        return NO_MEMORY
+    if isinstance(error, InvalidInputError):
+        return USAGE
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else RUN_FAILED
+
+
+def _text(error: BaseException) -> str:
+    notes = getattr(error, "__notes__", [])
+    if isinstance(error, KeyboardInterrupt):
+        return "\n".join(["Interrupted.", *notes])
+    if isinstance(error, DaskkclError):
+        return "\n".join([str(error), *notes])
+    return f"{type(error).__name__}: {error}\nThis was not foreseen; --debug shows where it came from."
+
+
+def _show_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any) -> None:
+    if issubclass(category, DaskkclWarning):
+        click.echo(f"Warning: {message}", err=True)
+    else:
+        click.echo(f"Warning ({category.__name__}): {message}", err=True)
+
+
+def emit(as_json: bool, data: dict[str, Any], text: str) -> None:
+    """Print a result for machines or for people."""
+    click.echo(json.dumps(data, indent=2, default=_plain, allow_nan=False) if as_json else text)
+
+
+def _plain(value: Any) -> Any:
+    for name in ("tolist", "item"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    return str(value)
+
+
+def finite(value: Any) -> Any:
+    """Return a number, or None for what JSON has no word for."""
+    import math
+
+    return value if value is None or math.isfinite(value) else None
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return rows of words in columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+class _Lines(logging.Handler):
+    """Writes to what stderr is at the moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+def show_progress(quiet: bool) -> bool | None:
+    """Return what `progress=` is to be; where there is no terminal, let the log be seen."""
+    if quiet:
+        return False
+    if not sys.stderr.isatty():
+        logger = logging.getLogger("daskkcl")
+        logger.setLevel(logging.INFO)
+        if not any(isinstance(handler, _Lines) for handler in logger.handlers):
+            handler = _Lines()
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+            logger.addHandler(handler)
+    return None
+
+
+def storage(pairs: tuple[str, ...] | dict[str, Any] | None) -> dict[str, Any] | None:
+    """Read ``name=value`` pairs."""
+    if not pairs or isinstance(pairs, dict):
+        return pairs or None  # type: ignore[return-value]
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--storage-option {pair}: write NAME=VALUE, for example anon=true.")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+@contextlib.contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Give a client of a scheduler, or None."""
+    if address is None:
+        yield None
+        return
+    import distributed
+
+    kind = {"scheduler_file": address} if os.path.isfile(address) else {"address": address}
+    try:
+        client = distributed.Client(**kind, timeout="10s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise _Failure(
+            f"No dask scheduler answers at {address!r} ({type(error).__name__}: {error}). Start one with 'dask "
+            "scheduler' and workers with 'dask worker ADDRESS', or leave out --scheduler to compute here.",
+            RUN_FAILED,
+        ) from None
+    with client:
+        yield client

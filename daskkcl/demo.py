@@ -1,0 +1,110 @@
+"""Cluster a Zarr that is larger than the memory limit, and look at what came out.
+
+The rows are scikit-learn's 8 x 8 digits, tiled and jittered to 780 MiB; the whole process may take 384 MiB.
+Run it with ``make demo``, or ``daskkcl demo`` where daskkcl is installed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import zarr
+from sklearn.datasets import load_digits
+from sklearn.metrics import normalized_mutual_info_score
+
+from .api import fit
+from .system import format_bytes, peak_bytes
+
+__all__ = ["run"]
+
+
+def write_digits(path: Path, n_rows: int, chunk_rows: int = 25_000) -> np.ndarray:
+    """Write jittered copies of the digits as a float32 Zarr, a chunk at a time; return the true digits."""
+    images, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    array = zarr.create_array(
+        str(path), shape=(n_rows, 64), dtype="float32", chunks=(chunk_rows, 64), dimension_names=["row", "pixel"]
+    )
+    truth = np.empty(n_rows, dtype=np.int8)
+    for start in range(0, n_rows, chunk_rows):
+        rows = rng.integers(0, len(images), min(chunk_rows, n_rows - start))
+        noise = rng.normal(0, 1.0, (len(rows), 64)).astype(np.float32)
+        array[start : start + len(rows)] = images[rows].astype(np.float32) + noise
+        truth[start : start + len(rows)] = digits[rows]
+    return truth
+
+
+def draw(path: Path, labels: np.ndarray, picture: Path, limit: str) -> None:
+    """Draw some rows of every cluster."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = np.asarray(zarr.open_array(str(path), mode="r")[:20_000])
+    some = labels[:20_000]
+    n_clusters, columns = int(labels.max()) + 1, 12
+    figure, axes = plt.subplots(n_clusters, columns, figsize=(8, 0.72 * n_clusters + 0.6))
+    sizes = np.bincount(labels[labels >= 0])
+    for cluster in range(n_clusters):
+        members = rows[some == cluster]
+        axes[cluster, 0].set_ylabel(f"{cluster}\n{sizes[cluster]:,}", rotation=0, ha="right", va="center", fontsize=8)
+        for column in range(columns):
+            axis = axes[cluster, column]
+            axis.set(xticks=[], yticks=[])
+            axis.set_frame_on(False)
+            if column == 0:
+                axis.imshow(members.mean(axis=0).reshape(8, 8), cmap="magma")
+            elif column - 1 < len(members):
+                axis.imshow(members[column - 1].reshape(8, 8), cmap="gray_r")
+    axes[0, 0].set_title("mean", fontsize=8)
+    axes[0, 1].set_title("rows of the cluster", fontsize=8, loc="left")
+    figure.suptitle(f"{len(labels):,} rows in {n_clusters} clusters, found within {limit}", fontsize=10, y=0.95)
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+def run(n_rows: int = 3_200_000, limit: str = "384MiB", output: str = "demo-output") -> None:
+    """Write, fit, compare, draw."""
+    folder = Path(tempfile.mkdtemp(prefix="daskkcl-demo-"))
+    try:
+        path = folder / "digits.zarr"
+        print(f"Writing {n_rows:,} jittered digits to {path} ...", flush=True)
+        truth = write_digits(path, n_rows)
+        size = n_rows * 64 * 4
+        print(
+            f"{format_bytes(size)} of float32 rows; the process may take {limit}, its libraries included.\n", flush=True
+        )
+
+        model = fit(
+            path,
+            algo="pakcl",
+            n_clusters=10,
+            memory_limit=limit,
+            random_state=0,
+            out=folder / "result.zarr",
+        )
+        peak = peak_bytes()  # before the picture, which is not part of the fit
+
+        labels = np.asarray(zarr.open_array(str(folder / "result.zarr" / "labels"), mode="r")[:])
+        print("plan\n----")
+        print(model.plan_)
+        print("\nresult\n------")
+        print(f"cluster sizes        {'  '.join(f'{size:,}' for size in model.cluster_sizes_)}")
+        print(f"NMI with the digits  {normalized_mutual_info_score(truth, labels):.3f}")
+        print(f"peak memory          {format_bytes(peak)} of {limit} allowed")
+        print(f"picture              {_picture(path, labels, Path(output), limit)}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _picture(path: Path, labels: np.ndarray, output: Path, limit: str) -> str:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        draw(path, labels, output / "digits.png", limit)
+    except ImportError:
+        return "needs matplotlib: pip install 'daskkcl[plots]'"
+    return str(output / "digits.png")

@@ -1,0 +1,421 @@
+"""The command line: every command, helpful answers to mistakes, exit codes, JSON, conversion, interruption."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from click.testing import CliRunner
+
+import daskkcl
+from daskkcl.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def clusters(n_each=100, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.permutation(np.concatenate([rng.normal(8 * k, 1, (n_each, 3)) for k in range(3)])).astype("float32")
+
+
+@pytest.fixture
+def table(folder):
+    zarr.create_array("x.zarr", data=clusters(), chunks=(100, 3))
+    return "x.zarr"
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(main, [str(word) for word in words], prog_name="daskkcl")
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def fitted(*more, data="x.zarr"):
+    return call("fit", data, "--n-clusters", 3, "--n-landmarks", 20, "--random-state", 0, *more)
+
+
+# --- every command ------------------------------------------------------------------------------------------------
+
+
+def test_fit_does_what_the_library_does(table):
+    result = json.loads(fitted("--json", "--out", "out.zarr", "--save", "model.zarr").stdout)
+    model = daskkcl.fit(table, n_clusters=3, n_landmarks=20, random_state=0, progress=False)
+    np.testing.assert_array_equal(zarr.open_group("out.zarr")["labels"][:], model.labels_.compute())
+    assert result["cluster_sizes"] == model.cluster_sizes_.tolist()
+    assert result["objective"] == model.objective_
+    assert (result["out"], result["model"], result["n_rows"]) == ("out.zarr", "model.zarr", 300)
+    call("predict", "model.zarr", table, "--out", "again.zarr", "--memberships")
+    np.testing.assert_array_equal(zarr.open_group("again.zarr")["labels"][:], model.labels_.compute())
+    np.testing.assert_array_equal(zarr.open_group("again.zarr")["membership"][:], model.membership_.compute())
+
+
+def test_progress_goes_to_stderr_and_names_objective_and_memory(table):
+    result = fitted("--algo", "akkmeans", "--memory-limit", "2GiB")
+    assert "clusters   3" in result.stdout
+    assert "pass 1" not in result.stdout
+    assert re.search(r"pass 1: 300 of 300 in .*objective [\d.e+]+, [\d.]+ [MG]iB of 2.0 GiB", result.stderr)
+    assert "pass" not in fitted("--algo", "akkmeans", "--quiet").stderr
+
+
+def test_parameters_come_from_a_file_and_flags_win(table):
+    Path("run.toml").write_text('data = "x.zarr"\nalgo = "pakcl"\nn-clusters = 2\nn_landmarks = 20\nrandom_state = 0\n')
+    result = json.loads(call("fit", "--config", "run.toml", "--n-clusters", 3, "--json").stdout)
+    assert (result["algorithm"], result["n_clusters"]) == ("pakcl", 3)
+    planned = json.loads(call("plan", "--config", "run.toml", "--json").stdout)
+    assert (planned["algorithm"], planned["n_clusters"], planned["n_rows"]) == ("pakcl", 2, 300)
+    Path("run.toml").write_text("n_cluster = 2\n")
+    assert "Did you mean 'n_clusters'" in call("fit", table, "--config", "run.toml", code=2).stderr
+    Path("run.toml").write_text("n_clusters = \n")
+    assert "not TOML" in call("fit", table, "--config", "run.toml", code=2).stderr
+
+
+@pytest.mark.parametrize("algo", sorted(daskkcl.algorithms()))
+def test_every_parameter_of_every_algorithm_has_a_flag(algo):
+    from daskkcl.cli.fit import command
+
+    flags = {option.name for option in command.params}
+    assert set(daskkcl.algorithms()[algo]._get_param_names()) - {"kernel_params", "progress"} <= flags
+
+
+def test_kernels_switches_and_files_of_rows(table):
+    np.save("centres.npy", np.array([[0.0, 0, 0], [8, 8, 8], [16, 16, 16]]))
+    more = ("--kernel", "polynomial", "--degree", 2, "--init", "centres.npy", "--max-iter", 5)
+    assert json.loads(fitted("--algo", "akkmeans", "--json", *more).stdout)["cluster_sizes"] == [100, 100, 100]
+    call("fit", table, "--algo", "cpcl", "--n-seeds", 5, "--record", "--max-epochs", 5, "--json")
+    assert "no such file" in call("fit", table, "--init", "nowhere.npy", code=2).stderr
+
+
+def test_plan_says_what_it_would_take(table):
+    text = call("plan", table, "--n-clusters", 3, "--memory-limit", "1GiB").stdout
+    assert "labelling" in text
+    large = call(
+        "plan", "--rows", "1e10", "--features", 64, "--workers", 1000, "--memory-limit", "4GB", "--n-clusters", 9
+    )
+    assert "10,000,000,000 rows" in large.stdout
+    assert "n_rows= and n_features=" in call("plan", code=2).stderr
+
+
+def test_info_knows_what_is_there(table):
+    fitted("--out", "out.zarr", "--save", "model.zarr", "--checkpoint", "run.ckpt", "--algo", "akkmeans")
+    said = {
+        path: json.loads(call("info", path, "--json").stdout) for path in (table, "out.zarr", "model.zarr", "run.ckpt")
+    }
+    assert [facts["what"] for facts in said.values()] == ["Zarr array", "result of a fit", "model", "checkpoint"]
+    assert said["x.zarr"]["shape"] == [300, 3]
+    assert said["out.zarr"]["complete"]
+    assert said["model.zarr"]["n_clusters"] == 3
+    assert said["run.ckpt"]["rounds"] >= 1
+    for path in said:
+        assert path in call("info", path).stdout
+
+
+def test_a_run_is_reported_on_a_page(table):
+    pytest.importorskip("matplotlib", reason="pip install 'daskkcl[plots]'")
+    fitted("--save", "model.zarr", "--report", "run.html", "--algo", "akkmeans")
+    call("report", "model.zarr", "model.html")
+    for page in ("run.html", "model.html"):
+        assert "ApproxKernelKMeans" in Path(page).read_text()
+    assert "exists" in call("report", "model.zarr", "model.html", code=2).stderr
+    assert "exists" in call("fit", table, "--report", "run.html", code=2).stderr
+
+
+def test_algorithms_are_listed_and_explained():
+    listed = call("algorithms").stdout
+    assert all(re.search(rf"^{algo} ", listed, re.MULTILINE) for algo in daskkcl.algorithms())
+    assert "--fuzzifier" in call("algorithms", "okfcm").stdout
+    assert "Did you mean 'okfcm'" in call("algorithms", "okfmc", code=2).stderr
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "answer"),
+    [
+        (["fitt", "x.zarr"], 2, "Did you mean 'fit'?"),
+        (["fit", "x.zarr", "--n-cluster", "3"], 2, "--n-clusters"),
+        (["fit", "x.zarr", "--algo", "okfmc"], 2, "Did you mean 'okfcm'?"),
+        (["fit", "x.zarr", "--algo", "akkmeans", "--fuzzifier", "2"], 2, "akkmeans has no parameter 'fuzzifier'"),
+        (["fit", "x.zarr", "--kernel", "rfb"], 2, "Did you mean 'rbf'?"),
+        (["fit", "y.zarr"], 2, "There is nothing at 'y.zarr'. Did you mean 'x.zarr'?"),
+        (["fit", "table.csv"], 2, "daskkcl convert table.csv table.zarr"),
+        (["fit"], 2, "Say which data"),
+        (["fit", "x.zarr", "--memory-limit", "lots"], 2, "not a memory size"),
+        (["fit", "x.zarr", "--memory-limit", "2MiB"], 3, "memory_limit is 2.0 MiB"),
+        (["fit", "x.zarr", "--save", "nowhere/model.zarr"], 2, "Make it first"),
+        (["fit", "x.zarr", "--save", "table.csv"], 2, "--overwrite"),
+        (["fit", "x.zarr", "--out", "table.csv"], 1, "exists"),
+        (["fit", "x.zarr", "--scheduler", "tcp://127.0.0.1:9", "--n-clusters", "2"], 1, "No dask scheduler answers"),
+        (["fit", "s3://x", "--storage-option", "anon"], 2, "NAME=VALUE"),
+        (["predict", "x.zarr", "x.zarr", "--out", "o.zarr"], 2, "model"),
+        (["predict", "y.zarr", "x.zarr", "--out", "o.zarr"], 2, "no model at 'y.zarr'"),
+        (["info", "table.csv"], 2, "daskkcl convert"),
+        (["info", "zz.zarr"], 2, "There is nothing at"),
+        (["convert", "table.csw", "t.zarr"], 2, "Did you mean 'table.csv'?"),
+    ],
+)
+def test_mistakes_are_answered_in_one_sentence(table, words, code, answer, monkeypatch):
+    if "--scheduler" in words:
+        import distributed
+
+        def refuse(*_, **__):
+            raise OSError("Timed out trying to connect")
+
+        monkeypatch.setattr(distributed, "Client", refuse)
+    Path("table.csv").write_text("a,b\n1,2\n")
+    result = call(*words, code=code)
+    assert answer in result.stderr
+    assert "Traceback" not in result.output
+    assert not Path("o.zarr").exists()
+
+
+def test_a_traceback_is_shown_when_asked_for(folder):
+    result = CliRunner().invoke(main, ["fit", "nowhere.zarr", "--debug"])
+    assert isinstance(result.exception, daskkcl.errors.InvalidInputError)
+
+
+def test_a_model_is_no_table(table):
+    fitted("--save", "model.zarr")
+    assert "is a saved model, not a table" in call("fit", "model.zarr", code=2).stderr
+
+
+def test_a_row_with_nan_is_named(folder):
+    rows = clusters()
+    rows[17, 1] = np.nan
+    zarr.create_array("x.zarr", data=rows, chunks=(100, 3))
+    assert "row 17" in call("fit", "x.zarr", "--n-clusters", 3, code=2).stderr
+
+
+# --- interruption -------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_says_how_to_go_on(table, monkeypatch):
+    from daskkcl.schedules import lloyd
+
+    real, seen = lloyd.sum_pass, []
+
+    def interrupted(*arguments, **options):
+        seen.append(1)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(lloyd, "sum_pass", interrupted)
+    words = ["fit", table, "--algo", "akkmeans", "--n-clusters", "3", "--n-landmarks", "20", "--init", "random"]
+    words += ["--tol", "0", "--random-state", "1", "--checkpoint", "run.ckpt", "--json"]
+    monkeypatch.setattr(sys, "argv", ["daskkcl", *words])
+    stopped = call(*words, code=130)
+    assert "The state is in run.ckpt. To go on:" in stopped.stderr
+    assert "daskkcl " + shlex.join(words) in stopped.stderr
+    assert "--checkpoint PATH" in _interrupted_without(words, monkeypatch).stderr
+    monkeypatch.setattr(lloyd, "sum_pass", real)
+    gone_on = json.loads(call(*words).stdout)
+    whole = json.loads(call(*[word for word in words if word not in ("--checkpoint", "run.ckpt")]).stdout)
+    assert gone_on["cluster_sizes"] == whole["cluster_sizes"]
+    assert gone_on["history"] == whole["history"]
+
+
+def _interrupted_without(words, monkeypatch):
+    from daskkcl.schedules import lloyd
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lloyd, "sum_pass", interrupted)
+        return call(*[word for word in words if word not in ("--checkpoint", "run.ckpt")], code=130)
+
+
+@pytest.mark.slow
+def test_a_real_ctrl_c_leaves_a_checkpoint_and_the_command_to_go_on(folder):
+    zarr.create_array("x.zarr", data=clusters(200_000), chunks=(20_000, 3))
+    words = [sys.executable, "-m", "daskkcl", "fit", "x.zarr", "--algo", "akkmeans", "--n-clusters", "8", "--tol", "0"]
+    words += ["--init", "random", "--random-state", "0", "--checkpoint", "run.ckpt", "--max-iter", "1000"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+    while not any(Path().glob("run.ckpt/state-*/zarr.json")) and running.poll() is None:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 130, said
+    assert "To go on:\n  python -m daskkcl fit x.zarr" in said
+    assert "Traceback" not in said
+    assert json.loads(call("info", "run.ckpt", "--json").stdout)["rounds"] >= 1
+
+
+# --- conversion ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(1000, 4))
+
+
+def test_csv(folder, rows):
+    Path("t.csv").write_text(
+        "name,a,b,c,d\n" + "".join(f"r{i},{','.join(map(repr, row.tolist()))}\n" for i, row in enumerate(rows))
+    )
+    refused = call("convert", "t.csv", "t.zarr", code=2)
+    assert "column 'name'" in refused.stderr
+    assert "--columns" in refused.stderr
+    assert not list(Path().glob("t.zarr*"))
+    call("convert", "t.csv", "t.zarr", "--columns", "c,a,4", "--dtype", "float64", "--chunk-rows", 300)
+    array = zarr.open_array("t.zarr")
+    np.testing.assert_array_equal(array[:], rows[:, [2, 0, 3]])
+    assert (array.chunks, array.attrs["columns"]) == ((300, 3), ["c", "a", "d"])
+    assert "no column 'aa'" in call("convert", "t.csv", "u.zarr", "--columns", "aa", code=2).stderr
+
+
+def test_csv_without_header(folder, rows):
+    np.savetxt("t.txt", rows, delimiter=";", fmt="%.17g")
+    assert "--no-header" in call("convert", "t.txt", "t.zarr", "--delimiter", ";", code=2).stderr
+    call("convert", "t.txt", "t.zarr", "--delimiter", ";", "--no-header")
+    np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], rows.astype("float32"))
+
+
+def test_a_word_far_down_stops_the_conversion_and_leaves_nothing(folder, rows):
+    lines = ["a,b"] + ["1,2"] * 5000 + ["x,2"]
+    Path("t.csv").write_text("\n".join(lines))
+    assert "no number" in call("convert", "t.csv", "t.zarr", "--chunk-rows", 1000, code=2).stderr
+    assert [path.name for path in Path().iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float64", "uint8"])
+def test_npy(folder, rows, order, dtype):
+    values = np.asarray(100 + 10 * rows, dtype=dtype, order=order)
+    np.save("t.npy", values)
+    call("convert", "t.npy", "t.zarr", "--chunk-rows", 64)
+    array = zarr.open_array("t.zarr")
+    stored = {"float64": "float32"}.get(dtype, dtype)
+    assert array.dtype == stored
+    np.testing.assert_array_equal(array[:], values.astype(stored))
+    assert "exists" in call("convert", "t.npy", "t.zarr", code=1).stderr
+    call("convert", "t.npy", "t.zarr", "--overwrite", "--columns", "1,0")
+    np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], values[:, [1, 0]].astype(stored))
+
+
+def test_numbers_that_do_not_fit_the_dtype_are_refused(folder, rows):
+    np.save("t.npy", rows)
+    assert "no uint8" in call("convert", "t.npy", "t.zarr", "--dtype", "uint8", code=2).stderr
+    np.save("t.npy", rows * 1e300)
+    assert "float64" in call("convert", "t.npy", "t.zarr", code=2).stderr
+
+
+def test_a_truncated_file_leaves_nothing(folder, rows):
+    np.save("t.npy", rows)
+    whole = Path("t.npy").read_bytes()
+    Path("t.npy").write_bytes(whole[: len(whole) // 2])
+    call("convert", "t.npy", "t.zarr", code=2)
+    assert not list(Path().glob("t.zarr*"))
+
+
+def test_parquet(folder, rows):
+    pyarrow = pytest.importorskip("pyarrow", reason="pip install 'daskkcl[convert]'")
+    import pyarrow.parquet as parquet
+
+    columns = {name: rows[:, i] for i, name in enumerate("abcd")} | {"word": ["w"] * len(rows)}
+    parquet.write_table(pyarrow.table(columns), "t.parquet", row_group_size=300)
+    assert "'word'" in call("convert", "t.parquet", "t.zarr", code=2).stderr
+    call("convert", "t.parquet", "t.zarr", "--columns", "b,d", "--dtype", "float64")
+    np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], rows[:, [1, 3]])
+    Path("many").mkdir()
+    for i in range(3):
+        part = pyarrow.table({name: rows[i * 300 : (i + 1) * 300, j] for j, name in enumerate("ab")})
+        parquet.write_table(part, f"many/{i}.parquet")
+    call("convert", "many", "many.zarr", "--dtype", "float64")
+    np.testing.assert_array_equal(zarr.open_array("many.zarr")[:], rows[:900, :2])
+
+
+def test_hdf5(folder, rows):
+    h5py = pytest.importorskip("h5py", reason="pip install 'daskkcl[convert]'")
+    with h5py.File("t.h5", "w") as file:
+        file.create_dataset("group/x", data=rows, chunks=(70, 4))
+        file.create_dataset("y", data=rows[:, :2])
+    assert "--dataset" in call("convert", "t.h5", "t.zarr", code=2).stderr
+    assert "Did you mean 'group/x'" in call("convert", "t.h5", "t.zarr", "--dataset", "grup/x", code=2).stderr
+    call("convert", "t.h5", "t.zarr", "--dataset", "group/x", "--dtype", "float64", "--chunk-rows", 256)
+    np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], rows)
+
+
+@pytest.mark.parametrize(("name", "package"), [("t.parquet", "pyarrow"), ("t.h5", "h5py")])
+def test_a_missing_package_is_named(folder, monkeypatch, name, package):
+    Path(name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.parquet", None)
+    assert "pip install 'daskkcl[convert]'" in call("convert", name, "t.zarr", code=2).stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
+def test_conversion_stays_within_its_limit(folder):
+    np.save("t.npy", np.zeros((4_000_000, 32), "float32"))  # 488 MiB
+    code = (
+        "from daskkcl.cli import main; from daskkcl.system import peak_bytes\n"
+        "main(['convert', 't.npy', 't.zarr', '--memory-limit', '256MiB'], standalone_mode=False)\n"
+        "print(peak_bytes())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) <= 256 * 2**20
+    assert zarr.open_array("t.zarr").shape == (4_000_000, 32)
+
+
+def test_conversion_that_cannot_fit_is_refused(folder, rows):
+    np.save("t.npy", rows)
+    assert "memory_limit" in call("convert", "t.npy", "t.zarr", "--memory-limit", "1MiB", code=3).stderr
+
+
+# --- the program --------------------------------------------------------------------------------------------------
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nbefore = set(sys.modules)\n"
+        "from daskkcl.cli import main\nassert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"numpy", "dask", "zarr", "sklearn", "numba", "pandas", "scipy", "tqdm", "psutil"}
+
+
+def test_the_program_is_declared_for_the_shell_and_for_dask():
+    import tomllib
+
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert declared["scripts"]["daskkcl"] == "daskkcl.cli:main"
+    assert declared["entry-points"]["dask_cli"]["daskkcl"] == "daskkcl.cli:main"
+    point = metadata.EntryPoint("daskkcl", declared["entry-points"]["dask_cli"]["daskkcl"], "dask_cli")
+    import click
+    from dask.cli import _register_command_ep
+
+    interface = click.Group("dask")
+    _register_command_ep(interface, point)
+    result = CliRunner().invoke(interface, ["main", "--version"])
+    if result.exit_code:
+        result = CliRunner().invoke(interface, ["daskkcl", "--version"])
+    assert result.output.startswith("daskkcl ")
+
+
+def test_python_m_daskkcl():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "daskkcl", "--version"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert re.match(r"daskkcl \d", done.stdout)
