@@ -52,6 +52,44 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+FIGURES = [(10**8, 10), (10**9, 100), (10**10, 100), (10**10, 1000)]  # rows, workers
+
+
+def figures() -> str:
+    """Return the table of docs/capacity.md: typical rates, a cluster that need not exist."""
+    import daskkcl
+    from daskkcl.capacity import Rates
+    from daskkcl.capacity.forecast import format_seconds
+    from daskkcl.system import format_bytes
+
+    lines = ["| rows | workers | data | time | core hours | memory a worker | read | traffic |", "|" + "---|" * 8]
+    for algo in ("okfcm", "akkmeans"):
+        for n_rows, workers in FIGURES:
+            costs = daskkcl.plan(
+                n_rows=n_rows,
+                n_features=64,
+                algo=algo,
+                n_clusters=10,
+                workers=workers,
+                threads=4,
+                memory_limit="4GB",
+                bandwidth="20GB",
+                rates=Rates(),
+            )
+            cells = [
+                f"`{algo}`, {n_rows:,}",
+                f"{workers:,}",
+                format_bytes(costs.stored_bytes),
+                format_seconds(costs.seconds),
+                f"{costs.cpu_seconds / 3600:,.1f}",
+                format_bytes(costs.peak_bytes),
+                format_bytes(costs.read_bytes),
+                format_bytes(costs.traffic_bytes),
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def compare(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, Any]:
     """Plan and fit in a new interpreter; return both."""
     arguments = json.dumps([path, algo, limit, parameters])
@@ -68,7 +106,11 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--limit", default="768MiB")
     parser.add_argument("--algorithms", nargs="*", default=list(CASES))
+    parser.add_argument("--figures", action="store_true", help="print the worked figures of docs/capacity.md instead")
     options = parser.parse_args()
+    if options.figures:
+        print(figures())
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = write_table(f"{folder}/x.zarr", options.rows, options.features, chunk_rows=20_000)
         print(

@@ -1,8 +1,11 @@
-"""What a rule that meets one row at a time costs, against a bare loop of its distances, in one run.
+"""What a rule that meets one row at a time costs, against bare loops, in one run.
 
-Run it as ``python -m benchmarks competitive``. The bare loop computes the squared distances of all rows to all
-centres and nothing else, in the same compiled code. For rules with a territory (CPCL, CCCL) the second bare loop
-also computes the distances of the winner to all centres, which are theirs too.
+Run it as ``python -m benchmarks competitive``. The first bare loop computes a rule's squared distances and nothing
+else: of every row to all centres; for rules with a territory (CPCL, CCCL) also of one centre to all others, for RPCCL
+of one centre to one other. The second also does what no form of the rule can leave out: it moves as many centres as
+the rule does, and raises as many numbers to a power (territories move as many as the data say: none are counted).
+Neither chooses a winner, which is where rows have to wait for one another. Loops take turns, and the least of many
+times is taken, so that other work on the machine does little harm.
 """
 
 from __future__ import annotations
@@ -10,67 +13,97 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from daskkcl.rules import sequential_loops as loops
+from daskkcl.rules.sequential import SequentialRule
 
-RULES: dict[str, tuple[tuple[float, ...], int]] = {
-    # name: the rule's numbers, what else it keeps for a centre
-    "frequency_sensitive": ((), 0),
-    "cooperative_penalised": ((1.0,), 0),
-    "cooperation_controlled": ((0.5,), 0),
-    "rival_penalised": ((0.04,), 0),
-    "rival_controlled": ((), 0),
-    "distance_sensitive": ((0.2,), 0),
-    "repetition_suppressed": ((0.9, 30.0, 0.0, 1e-12), 1),
+
+@dataclass(frozen=True)
+class Work:
+    """What a rule does for a row, of c centres: its numbers, what it keeps, and counts."""
+
+    numbers: tuple[float, ...] = ()
+    n_extra: int = 0
+    between: Callable[[int], int] = lambda c: 0  # distances between centres
+    moves: Callable[[int], int] = lambda c: 1
+    powers: Callable[[int], int] = lambda c: 0
+
+
+class Cost(NamedTuple):
+    """Nanoseconds a row; times that of its distances; times that of its distances, moves and powers."""
+
+    nanoseconds: float
+    distances: float
+    work: float
+
+
+RULES = {
+    "frequency_sensitive": Work(),
+    "cooperative_penalised": Work((1.0,), between=lambda c: c),
+    "cooperation_controlled": Work((0.5,), between=lambda c: c),
+    "rival_penalised": Work((0.04,), moves=lambda c: 2),
+    "rival_controlled": Work(between=lambda c: 1, moves=lambda c: 2),
+    "distance_sensitive": Work((0.2,), moves=lambda c: c, powers=lambda c: c),
+    "repetition_suppressed": Work((0.9, 30.0, 0.0, 1e-12), 1, moves=lambda c: c, powers=lambda c: c),
 }
-TERRITORIAL = {"cooperative_penalised", "cooperation_controlled"}
 
 
 @loops.compiled
-def with_territory(Y: Any, r: Any, M: Any, out: Any) -> None:
-    """Distances of rows to centres, and of one centre to all others."""
+def distances(Y: Any, r: Any, M: Any, out: Any) -> None:
+    """Distances of rows to centres."""
     for i in range(Y.shape[0]):
         for k in range(M.shape[0]):
             out[k] = loops.squared_distance(Y, i, M, k) + r[i]
-        c = i % M.shape[0]
-        for k in range(M.shape[0]):
-            out[k] = loops.squared_distance(M, c, M, k)
 
 
-def seconds(call: Callable[[], None], repeats: int) -> float:
-    """Return the least time of a call."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return min(times)
+@loops.compiled
+def bare(Y: Any, r: Any, M: Any, out: Any, n_between: int, n_moves: int, n_powers: int) -> None:
+    """Distances of rows to centres and of one centre to some others; moves of some centres; some powers."""
+    c = M.shape[0]
+    for i in range(Y.shape[0]):
+        for k in range(c):
+            out[k] = loops.squared_distance(Y, i, M, k) + r[i]
+        for k in range(n_moves):
+            loops.move(M, (i + k) % c, Y, i, 1e-9)
+        for k in range(n_powers):
+            out[k] = out[k] ** -1.1
+        for k in range(n_between):
+            out[k] = loops.squared_distance(M, i % c, M, k)
 
 
-def measure(q: int, c: int, rows: int, dtype: Any, repeats: int = 7) -> dict[str, float]:
-    """Return the cost of every rule as a multiple of the bare loop of its distances."""
+def measure(q: int, c: int, rows: int, dtype: Any, repeats: int = 60) -> dict[str, Cost]:
+    """Return the cost of every rule."""
     rng = np.random.default_rng(0)
     places = 3 * rng.normal(size=(max(2, c // 2), q))
     Y = (places[rng.integers(0, len(places), rows)] + rng.normal(size=(rows, q))).astype(dtype)
-    r, rates, out = np.full(rows, 0.1, dtype), np.full(rows, 1e-3), np.empty(c)
-    bare = {
-        False: seconds(lambda: loops.distances(Y, r, Y[:c].astype(float), out), repeats),
-        True: seconds(lambda: with_territory(Y, r, Y[:c].astype(float), out), repeats),
+    r, rates, out, start = np.full(rows, 0.1, dtype), np.full(rows, 1e-3), np.empty(c), Y[:c].astype(float)
+    calls: dict[Any, Callable[[], Any]] = {}
+    for name, work in RULES.items():
+        loop, numbers = SequentialRule(name).loop(), np.array(work.numbers, float)
+        other, state = start.copy(), (start.copy(), np.ones(c), np.full((c, work.n_extra), q**0.5))
+        calls[name] = lambda loop=loop, own=numbers, state=state: loop(Y, r, rates, own, *state)
+        for counts in ((work.between(c), 0, 0), (work.between(c), work.moves(c), work.powers(c))):
+            calls[counts] = lambda own=counts, M=other: (
+                bare(Y, r, M, out, *own) if any(own) else distances(Y, r, M, out)
+            )
+    least = dict.fromkeys(calls, np.inf)
+    for _ in range(repeats + 1):
+        for key, call in calls.items():
+            began = time.perf_counter()
+            call()
+            least[key] = min(least[key], time.perf_counter() - began)
+    return {
+        name: Cost(
+            1e9 * least[name] / rows,
+            least[name] / least[work.between(c), 0, 0],
+            least[name] / least[work.between(c), work.moves(c), work.powers(c)],
+        )
+        for name, work in RULES.items()
     }
-    costs = {"bare loop, ns a row": 1e9 * bare[False] / rows}
-    for name, (numbers, n_extra) in RULES.items():
-        M, n, extra = Y[:c].astype(float), np.ones(c), np.full((c, n_extra), q**0.5)
-        rule = getattr(loops, name)
-
-        def call(rule: Any = rule, M: Any = M, n: Any = n, extra: Any = extra, own: Any = numbers) -> None:
-            rule(Y, r, rates, np.array(own, float), M, n, extra)
-
-        call()
-        costs[name] = seconds(call, repeats) / bare[name in TERRITORIAL]
-    return costs
 
 
 def main() -> None:
@@ -80,10 +113,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--dtype", default="float32")
     arguments = parser.parse_args()
-    for q in arguments.coordinates:
-        for c in arguments.centres:
-            costs = measure(q, c, arguments.rows, np.dtype(arguments.dtype))
-            print(f"{q} coordinates, {c} centres: " + ", ".join(f"{name} {cost:.2f}" for name, cost in costs.items()))
+    sizes = [(q, c) for q in arguments.coordinates for c in arguments.centres]
+    found = [measure(q, c, arguments.rows, np.dtype(arguments.dtype)) for q, c in sizes]
+    print("| coordinates × centres | " + " | ".join(f"{q} × {c}" for q, c in sizes) + " |")
+    print("|---|" + "---|" * len(sizes))
+    for name in RULES:
+        cells = [f"{cost[name].distances:.1f} / {cost[name].work:.1f}" for cost in found]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    name = "frequency_sensitive"
+    cells = [f"{cost[name].nanoseconds / cost[name].distances:.0f}" for cost in found]
+    print("| nanoseconds of the distances of a row | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

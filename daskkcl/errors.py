@@ -12,6 +12,7 @@ __all__ = [
     "DaskkclError",
     "DaskkclWarning",
     "DegenerateKernelError",
+    "InUseError",
     "InvalidInputError",
     "KilledWorkerError",
     "LostSchedulerError",
@@ -20,6 +21,7 @@ __all__ = [
     "NotOfferedError",
     "OutputError",
     "StorageError",
+    "Terminated",
     "WrongTypeError",
     "did_you_mean",
 ]
@@ -88,6 +90,10 @@ class OutputError(StorageError):
     """The output exists already, or cannot be written."""
 
 
+class InUseError(StorageError):
+    """Another run writes to the same output or checkpoint; the message says which."""
+
+
 class CheckpointError(DaskkclError, ValueError):
     """A checkpoint belongs to another run, or is damaged."""
 
@@ -112,6 +118,17 @@ class KilledWorkerError(ClusterError):
     def __init__(self, message: str, rows: tuple[int, int] | None = None) -> None:
         super().__init__(message)
         self.rows = rows
+
+
+class Terminated(SystemExit):
+    """SIGTERM ended a run that has a checkpoint: the process leaves with exit code 143, and the same call goes on."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(143)  # what a shell says of a process that SIGTERM ended
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class DaskkclWarning(UserWarning):

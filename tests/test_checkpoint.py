@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 import daskkcl
 from daskkcl import planning
 from daskkcl.errors import CheckpointError, StorageError
-from daskkcl.schedules import chunks, subsets, walk
+from daskkcl.schedules import chunks, sequential, setup, sparse_kernel, subsets, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
 
 N, D = 1500, 3
@@ -32,6 +32,31 @@ RUNS = {
     "rsekfcm": {"algo": "rsekfcm", "sample_size": 200, "max_passes": 4},
     "fcm": {"algo": "fcm", "n_landmarks": None, "init": "random", "max_iter": 8},
 }
+SEEDS = {"n_clusters": None, "n_seeds": 6, "max_epochs": 4, "tol": 0, "n_landmarks": None}
+OTHER_RUNS = {
+    "akcl": {"algo": "akcl", "max_epochs": 3, "tol": 0},
+    "akcl, labels of all rows": {"algo": "akcl", "init": "random-labels-all", "max_epochs": 2, "tol": 0},
+    "apnc": {"algo": "apnc", "init": "random", "max_iter": 4, "tol": 0},
+    "cccl": {**SEEDS, "algo": "cccl"},
+    "core": {**SEEDS, "algo": "core"},
+    "cpcl": {**SEEDS, "algo": "cpcl"},
+    "dsrpcl": {**SEEDS, "algo": "dsrpcl"},
+    "fastkscl": {"algo": "fastkscl", "max_iter": 4},
+    "kcl": {"algo": "kcl", "n_landmarks": None, "max_epochs": 3, "tol": 0},
+    "kcpcl": {**SEEDS, "algo": "kcpcl"},
+    "kfcm": {"algo": "kfcm", "n_landmarks": None, "n_init": 2, "max_iter": 4},
+    "kkmeans": {"algo": "kkmeans", "n_landmarks": None, "n_init": 3, "init": "random"},
+    "lcpcl": {**SEEDS, "algo": "lcpcl", "n_landmarks": 30},
+    "rpccl": {**SEEDS, "algo": "rpccl"},
+    "rpcl": {**SEEDS, "algo": "rpcl"},
+    "rsekfcm, literal": {"algo": "rsekfcm", "form": "literal", "sample_size": 200, "max_iter": 4},
+    "rsekfcm, prototypes": {"algo": "rsekfcm", "extend": "prototypes", "sample_size": 200, "max_passes": 2},
+    "skkmeans": {"algo": "skkmeans", "n_landmarks": None, "buffer_size": 60, "batch_size": 20},
+    "spectral": {"algo": "spectral", "init": "random", "max_iter": 3},
+    "nyncut": {"algo": "akkmeans", "map": "nyncut", "init": "random", "max_iter": 3, "tol": 0},
+    "okfcm of codes": {"algo": "okfcm", "map": "spectral", "chunk_size": 50, "max_passes": 3, "max_iter": 10},
+}
+ALL_RUNS = RUNS | OTHER_RUNS
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 
 
@@ -53,14 +78,16 @@ def path(tmp_path_factory, X):
 def small_rounds(monkeypatch):
     """Many blocks, and several rounds, on small data."""
     monkeypatch.setattr(planning, "_BLOCKS_PER_THREAD", 30)
-    monkeypatch.setattr(subsets, "_SEGMENT_BLOCKS", 20)
+    for module in (subsets, sequential, sparse_kernel):
+        monkeypatch.setattr(module, "_SEGMENT_BLOCKS", 20)
     monkeypatch.setattr(chunks, "_ROUND_CHUNKS", chunks.FAN_IN)  # whole groups, as always
     monkeypatch.setattr(walk, "_SEGMENT_BLOCKS", chunks.FAN_IN)
 
 
 def fit(data, **parameters):
     defaults = {"n_clusters": 4, "n_landmarks": 30, "random_state": 0, "progress": False}
-    return daskkcl.fit(data, **{**defaults, **parameters})
+    given = {**defaults, **parameters}
+    return daskkcl.fit(data, **{name: value for name, value in given.items() if value is not None})
 
 
 class Saves:
@@ -70,8 +97,8 @@ class Saves:
         self.count = 0
         save = Checkpoint.save
 
-        def counting(checkpoint, state):
-            save(checkpoint, state)
+        def counting(checkpoint, state, **how):
+            save(checkpoint, state, **how)
             self.count += checkpoint.path is not None
             if self.count == stop_after:
                 raise KeyboardInterrupt
@@ -113,6 +140,62 @@ def test_going_on(tmp_path, monkeypatch, X, path, run, kind):
         rest, model = saves_of(monkeypatch, lambda: fit(data, **run, checkpoint=place))  # noqa: B023
         assert stopped + rest == total
         alike(model, undisturbed)
+
+
+def test_every_algorithm_is_here():
+    assert {run["algo"] for run in ALL_RUNS.values()} == set(daskkcl.algorithms())
+
+
+@pytest.mark.parametrize("run", OTHER_RUNS.values(), ids=OTHER_RUNS)
+def test_the_others_go_on_too(tmp_path, monkeypatch, path, run):
+    """Every algorithm saves every round, or every step that takes a second; what is left is what was not done."""
+    total, model = saves_of(monkeypatch, lambda: fit(path, **run, checkpoint=tmp_path / "whole"))
+    assert total >= 2, "too few rounds to stop between"
+    place = tmp_path / "stopped"
+    stopped, _ = saves_of(monkeypatch, lambda: fit(path, **run, checkpoint=place), stop_after=total // 2)
+    rest, again = saves_of(monkeypatch, lambda: fit(path, **run, checkpoint=place))
+    assert stopped + rest == total
+    alike(again, model)
+    alike(fit(path, **run), model)
+
+
+class Killed(BaseException):
+    """Like SIGKILL: nobody saves anything on the way out. (See test_faults_storage.py for the real one.)"""
+
+
+class Passes:
+    """Note the passes over the rows, and end the run in the middle of one of them."""
+
+    def __init__(self, kill_in=None):
+        self.seen, self.kill_in = [], kill_in
+
+    def __call__(self, stage, done, total, info):
+        if stage in {"sampling", "landmarks"}:  # of a sample
+            return
+        if done == 0 and self.seen[-1:] != [stage]:
+            self.seen.append(stage)
+        if self.kill_in == len(self.seen) and done:
+            raise Killed
+
+
+@pytest.mark.parametrize("name", ["spectral", "nyncut", "okfcm of codes", "lcpcl", "rsekfcm, prototypes", "pakcl"])
+def test_no_pass_is_made_twice_but_the_last(tmp_path, monkeypatch, path, name):
+    """Passes that make a map, shuffle, count, look for prototypes or label are not made again, wherever it stopped."""
+    make = setup.make_plan  # what is kept between passes would have to be read again
+    monkeypatch.setattr(setup, "make_plan", lambda *a, **k: make(*a, **{**k, "keep": {}, "spill_bytes": 0}))
+    run = {**ALL_RUNS[name], "scratch": tmp_path / "scratch"}
+    whole = Passes()
+    undisturbed = fit(path, **run, checkpoint=tmp_path / "whole", progress=whole)
+    n = len(whole.seen)
+    assert n >= 3
+    for number in sorted({1, 2, n // 2, n - 1, n}):
+        place = tmp_path / f"stopped-{number}"
+        with pytest.raises(Killed):
+            fit(path, **run, checkpoint=place, progress=Passes(number))
+        rest = Passes()
+        alike(fit(path, **run, checkpoint=place, progress=rest), undisturbed)
+        left = whole.seen[number - 1 :]
+        assert rest.seen == left or (left[0] == "shuffling" and rest.seen == left[1:])  # its last file was written
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -269,12 +352,12 @@ def test_killed_while_saving(tmp_path, monkeypatch, X, array):
     def stopping(group, name, **options):
         count.append(name)
         if count.count(array) == 3:
-            raise KeyboardInterrupt
+            raise Killed
         return create(group, name, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Group, "create_array", stopping)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             fit(X, **run, checkpoint=place)
     assert len(states(place)) == 3
     alike(fit(X, **run, checkpoint=place), undisturbed)

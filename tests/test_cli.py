@@ -381,6 +381,60 @@ def test_conversion_that_cannot_fit_is_refused(folder, rows):
     assert "memory_limit" in call("convert", "t.npy", "t.zarr", "--memory-limit", "1MiB", code=3).stderr
 
 
+# --- documentation ------------------------------------------------------------------------------------------------
+
+
+def test_every_command_of_the_documented_session_runs(folder):
+    text = (ROOT / "docs" / "cli.md").read_text().partition("<!-- session -->")[2].partition("<!-- end -->")[0]
+    rng = np.random.default_rng(0)
+    lines = ["name,length,width,petal_length,petal_width"]
+    for k in range(3):
+        lines += [f"f{k}," + ",".join(f"{x:.3f}" for x in row) for row in rng.normal(4 * k, 0.5, (60, 4))]
+    Path("flowers.csv").write_text("\n".join(lines) + "\n")
+    Path("run.toml").write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])
+    commands = re.findall(r"^\$ daskkcl (.*)$", text, re.MULTILINE)
+    assert len(commands) >= 10
+    for words in map(shlex.split, commands):
+        said = call(*words).stdout
+        if "--json" in words:
+            json.loads(said)
+    labels = [zarr.open_group(name)["labels"][:] for name in ("labels.zarr", "again.zarr")]
+    np.testing.assert_array_equal(*labels)
+    assert len(set(labels[0])) == 3
+
+
+def test_exit_codes_and_commands_are_documented():
+    text = (ROOT / "docs" / "cli.md").read_text()
+    helped = call("--help").output
+    for code in re.findall(r"^ +(\d+) ", helped, re.MULTILINE):
+        assert f"| {code} |" in text
+    for command in main.list_commands(None):
+        assert re.search(rf"^\| `{command}\b", text, re.MULTILINE), command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", ["", "sys.modules['ipywidgets'] = None"], ids=["widgets", "no widgets"])
+def test_notebooks_have_progress_with_and_without_widgets(folder, block):
+    nbclient = pytest.importorskip("nbclient", reason="pip install 'daskkcl[notebooks]'")
+    import nbformat
+
+    code = f"""
+import sys
+{block}
+import dask.array as da, daskkcl, warnings
+warnings.simplefilter("error")
+x = da.random.default_rng(0).normal(size=(20000, 4), chunks=(2000, 4))
+daskkcl.fit(x, "akkmeans", 3, n_landmarks=20, random_state=0)
+daskkcl.plan(n_rows=1000, n_features=4, n_clusters=3, rates={{}})
+"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
+    outputs = notebook.cells[0].outputs
+    if block:
+        assert "pass 1" in "".join(output.get("text", "") for output in outputs)
+    assert "daskkcl-plan" in outputs[-1]["data"]["text/html"]
+
+
 # --- the program --------------------------------------------------------------------------------------------------
 
 

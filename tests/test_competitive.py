@@ -14,6 +14,7 @@ from daskkcl import AKCL, CPCL, KCL, PAKCL, FastKSCL, KernelCPCL, KernelKMeans, 
 from daskkcl.errors import ConvergenceWarning, InvalidInputError, MemoryLimitError, WrongTypeError
 from daskkcl.maps.landmarks import RCOND
 from daskkcl.random import Key
+from daskkcl.rules.sequential import Seeds, SequentialRule
 
 N, C, D, SEED = 150, 4, 3, 11
 COMMON = {"dtype": "float64", "random_state": SEED, "progress": False}
@@ -325,6 +326,38 @@ def test_rivals_equal_their_twins(X, name, space):
     assert_allclose(path[0] @ path[1].T, first @ centres.T, atol=1e-8)
 
 
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+@pytest.mark.parametrize("n_centres", [1, 7, 8, 9])
+def test_rows_in_pairs_equal_one_at_a_time(n_rows, n_centres):
+    """Large steps, and two centres in one place, of which the first wins."""
+    rng = np.random.default_rng(n_centres)
+    Y, r, M = rng.normal(size=(n_rows, 3)), rng.random(n_rows), rng.normal(size=(n_centres, 3))
+    M[-1] = M[0]
+    rows, counts, rates = np.arange(n_rows), np.ones(n_centres), np.full(n_rows, 0.7)
+    found = SequentialRule("distance_sensitive", (0.4,))(Seeds.start(M, counts), Y, r, rates)
+    centres, wins = seeds.dsrpcl(Y, r, M, counts, rows, 0.7, 0.4)
+    assert_allclose(found.centres, centres, rtol=1e-10)
+    assert_allclose(found.counts, wins)
+    widths = rng.uniform(0.5, 2, n_centres)
+    found = SequentialRule("repetition_suppressed", (0.6, 3.0, 0.1, 1e-12))(
+        Seeds.start(M, counts, widths[:, None]), Y, r, rates
+    )
+    centres, wins, widths = seeds.core(Y, r, M, counts, widths, rows, 0.7, 0.6, 3.0, 0.1)
+    assert_allclose(found.centres, centres, rtol=1e-10)
+    assert_allclose(found.counts, wins)
+    assert_allclose(found.extra[:, 0], widths, rtol=1e-10)
+
+
+def test_powers():
+    from daskkcl.rules.powers import binary_logarithm, power_of_two
+
+    for x in [1.0, 1 + 1e-15, 1.41, 1.42, 2.0, 3.7, 1e10, 1e300]:
+        assert_allclose(binary_logarithm(x), np.log2(x), rtol=1e-13, atol=1e-15)
+    for x in [0.0, -1e-17, -0.49, -0.51, -1.0, -3.3, -999.5]:
+        assert_allclose(power_of_two(x), 2.0**x, rtol=1e-13)
+    assert power_of_two(-1e6) == 2.0**-1000
+
+
 @pytest.mark.parametrize("name", ["rpcl", "rpccl", "dsrpcl", "core"])
 def test_rivals_find_the_clusters_with_a_seed_too_many(name):
     found = [daskkcl.algorithms()[name](4, random_state=seed).fit(blobs()).n_clusters_ for seed in range(5)]
@@ -523,15 +556,13 @@ def test_the_benchmark_of_loops_runs():
     from benchmarks.competitive import RULES, measure
 
     costs = measure(q=8, c=3, rows=50, dtype=np.dtype("float32"), repeats=1)
-    assert set(costs) == {"bare loop, ns a row", *RULES}
+    assert set(costs) == set(RULES)
+    assert min(cost for costs_of in costs.values() for cost in costs_of) > 0
 
 
 @pytest.mark.slow
 def test_a_rule_costs_at_most_twice_its_distances():
-    """Rules that move all centres after every row cost more: that alone takes as long as the distances twice over."""
     from benchmarks.competitive import measure
 
-    runs = [measure(q=300, c=10, rows=4000, dtype=np.dtype("float32")) for _ in range(5)]
-    least = {name: min(run[name] for run in runs) for name in runs[0] if not name.startswith("bare")}
-    assert {name for name, cost in least.items() if cost > 2} <= {"distance_sensitive", "repetition_suppressed"}
-    assert max(least.values()) <= 3
+    costs = measure(q=300, c=10, rows=4000, dtype=np.dtype("float32"), repeats=300)
+    assert {name: cost.distances for name, cost in costs.items() if cost.distances > 2} == {}

@@ -167,7 +167,7 @@ def crash(monkeypatch, where):
         write, count = zarr.Array.__setitem__, iter(range(100))
         monkeypatch.setattr(zarr.Array, "__setitem__", lambda *args: fail() if next(count) == 2 else write(*args))
     else:
-        monkeypatch.setattr(outputs, "_check_complete", fail)
+        monkeypatch.setattr(outputs, "_absent", fail)
 
 
 @pytest.mark.parametrize("where", ["running", "labelling", "writing", "last chunk", "checking"])
@@ -275,7 +275,7 @@ def test_urls(path, X):
 
 def test_a_failed_write_to_a_url_leaves_no_group(X, monkeypatch):
     out = "memory://test_outputs/failed.zarr"
-    monkeypatch.setattr(outputs, "_check_complete", lambda array: 1 / 0)
+    monkeypatch.setattr(outputs, "_absent", lambda array, verify: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fit(X, out=out)
     with pytest.raises(FileNotFoundError):
@@ -289,7 +289,10 @@ def test_a_failed_write_to_a_url_leaves_no_group(X, monkeypatch):
 def test_scratch_goes_with_the_model(tmp_path, path, algo):
     model = fit(path, algo, scratch=tmp_path)
     (folder,) = contents(tmp_path)
-    assert contents(tmp_path / folder) == ["labels"]  # shuffles and spilled measurements are gone already
+    assert contents(tmp_path / folder) == [
+        ".owner.json",
+        "labels",
+    ]  # shuffles and spilled ones are gone
     labels = model.labels_
     assert isinstance(labels, da.Array)
     expected = labels.compute()
@@ -339,7 +342,7 @@ def test_scratch_files(tmp_path):
     scratch = Scratch(tmp_path)
     values = np.arange(12.0).reshape(3, 4)
     write_array(scratch.file("a"), [values, values[:1]])
-    assert contents(scratch.path) == ["a"]
+    assert contents(scratch.path) == [".owner.json", "a"]
     assert_array_equal(read_array(scratch.file("a"), values.dtype, (1, 4), offset=96), values[:1])
     with pytest.raises(StorageError, match=r"'.*a' is short: 32 of 64"):
         read_array(scratch.file("a"), values.dtype, (2, 4), offset=96)

@@ -44,12 +44,29 @@ class LabelFile:
     numbers: NDArray[np.int32] | None = None
 
     @classmethod
+    def of(cls, scratch: Scratch, n_rows: int, n_clusters: int) -> LabelFile:
+        """Return the file of a run, which need not be there."""
+        return cls(scratch, n_rows, np.min_scalar_type(-max(1, n_clusters)))
+
+    @classmethod
     def create(cls, scratch: Scratch, n_rows: int, n_clusters: int) -> LabelFile:
         """Make the file, with no labels in it."""
-        labels = cls(scratch, n_rows, np.min_scalar_type(-max(1, n_clusters)))
-        check_room(scratch.path, n_rows * labels.dtype.itemsize)
-        write_array(labels._path, [])
+        labels = cls.of(scratch, n_rows, n_clusters)
+        labels.begin()
         return labels
+
+    def begin(self) -> None:
+        """Make the file anew, with no labels in it."""
+        check_room(self.scratch.path, self.n_rows * self.dtype.itemsize)
+        write_array(self._path, [])
+
+    @property
+    def whole(self) -> bool:
+        """Whether the file is there, as long as it must be."""
+        try:
+            return os.stat(self._path).st_size == self.n_rows * self.dtype.itemsize
+        except OSError:
+            return False
 
     @property
     def _path(self) -> str:

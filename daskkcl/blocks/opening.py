@@ -57,8 +57,10 @@ def _opened(data: Any) -> Any:
 
     if isinstance(data, (zarr.Array, zarr.Group)):
         return data
+    from .whole import try_again
+
     try:
-        return zarr.open(data, mode="r")
+        return try_again(lambda: zarr.open(data, mode="r"))
     except Exception as error:
         raise InvalidInputError(
             f"A {type(data).__name__} cannot be opened as Zarr ({type(error).__name__}: {error}). Pass a zarr.Array, "
@@ -69,12 +71,14 @@ def _opened(data: Any) -> Any:
 def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
     import zarr
 
+    from .whole import try_again
+
     if "://" not in path and not os.path.exists(path):
         folder = os.path.dirname(os.path.abspath(path))
         near = did_you_mean(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
         raise InvalidInputError(f"There is nothing at {path!r}.{near}")
     try:
-        return zarr.open(path, mode="r", storage_options=storage_options)
+        return try_again(lambda: zarr.open(path, mode="r", storage_options=storage_options))
     except Exception as error:
         raise InvalidInputError(
             f"{path!r} cannot be opened as Zarr ({type(error).__name__}: {error}). Pass the folder or URL of a Zarr "
@@ -111,8 +115,6 @@ def _component(data: Any, component: str | None) -> Any:
 
 
 def _guarded(array: Any) -> Any:
-    if array.shards is None:
-        return array
     from .whole import read_whole
 
     return read_whole(array)

@@ -7,16 +7,22 @@ import os
 import shutil
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+import numpy as np
 
 from ..errors import DaskkclError, InvalidInputError, OutputError
 from ..system import version
+from .locks import Lock
+from .shuffle import spans
 from .sources import local_path
 
 __all__ = ["Output", "Target", "answer_chunks"]
 
 _MAX_CHUNK_BYTES = 16 * 2**20
 _MARK = "daskkcl"
+_PARTIAL, _OLD = ".partial-", "-old"
+_TRIES = 2
 
 
 def answer_chunks(row_chunks: tuple[int, ...], row_bytes: int) -> tuple[int, ...]:
@@ -38,7 +44,7 @@ class Target:
     """A Zarr group to be written: it appears at its path only when complete, and replaces only what is ours.
 
     A local path is written under another name beside it and renamed; what stood there stays until then. A URL is
-    written in place.
+    written in place. One process at a time may do so; what killed ones left is put in order by the next.
 
     Parameters
     ----------
@@ -49,9 +55,18 @@ class Target:
         The attribute that marks such groups.
     storage_options : dict, optional
         For URLs.
+    run : str, optional
+        Number of a run that can be taken up again: what it has written stays when it is stopped, and is gone on with.
     """
 
-    def __init__(self, path: Any, overwrite: bool, mark: str, storage_options: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: Any,
+        overwrite: bool,
+        mark: str,
+        storage_options: dict[str, Any] | None = None,
+        run: str | None = None,
+    ) -> None:
         try:
             text = local_path(str(os.fspath(path)))
         except TypeError:
@@ -60,10 +75,44 @@ class Target:
         self.path = text if self.remote else os.path.realpath(text)
         self.overwrite = overwrite
         self.mark = mark
+        self.run = run
+        self.done = False  # whether the run wrote everything before, and was stopped behind that
         self.storage_options = storage_options if self.remote else None
-        self._partial = self.path if self.remote else f"{self.path}.partial-{os.getpid()}-{os.urandom(3).hex()}"
-        self._check_vacant()
-        self._try_writing()
+        own = run or f"{os.getpid()}-{os.urandom(3).hex()}"
+        self._partial = self.path if self.remote else f"{self.path}{_PARTIAL}{own}"
+        self._lock = self._take()
+        try:
+            if not self.remote:
+                self._tidy()
+            self._check_vacant()
+            self._try_writing()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _take(self) -> Lock:
+        folder = "" if self.remote else os.path.dirname(self.path)
+        if folder and not os.path.isdir(folder):
+            raise OutputError(f"{self.path!r} cannot be written: there is no folder {folder!r}. Make it first.")
+        lock = Lock(self.path, "its results", self.storage_options)
+        try:
+            lock.take()
+        except DaskkclError:
+            raise
+        except Exception as error:
+            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+        return lock
+
+    def _tidy(self) -> None:
+        """Put in order what processes left that were killed while they wrote here; we have the lock, so none lives."""
+        folder, name = os.path.split(self.path)
+        left = sorted(entry for entry in os.listdir(folder) if entry.startswith(f"{name}{_PARTIAL}"))
+        for entry in left:
+            whole = os.path.join(folder, entry)
+            if entry.endswith(_OLD) and not os.path.lexists(self.path):  # killed between its two renames
+                os.rename(whole, self.path)
+            elif whole != self._partial:
+                shutil.rmtree(whole, ignore_errors=True)
 
     def _check_vacant(self) -> None:
         import zarr
@@ -76,6 +125,10 @@ class Target:
         except Exception:  # nothing there, or nothing that zarr can open
             if self.remote:
                 return
+        ours = attributes.get(self.mark)
+        if self.run is not None and isinstance(ours, dict) and ours.get("run") == self.run:  # what this run wrote
+            self.done, self.overwrite = ours.get("complete") is True, True
+            return
         if not self.overwrite:
             raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
         empty = not self.remote and os.path.isdir(self.path) and not os.listdir(self.path)
@@ -93,34 +146,65 @@ class Target:
                 probe = zarr.open_group(f"{self.path}.probe", mode="w", storage_options=self.storage_options)
                 _delete(probe)
                 return
-            folder = os.path.dirname(self.path)
-            if not os.path.isdir(folder):
-                raise OutputError(f"{self.path!r} cannot be written: there is no folder {folder!r}. Make it first.")
-            os.mkdir(self._partial)
+            os.makedirs(self._partial, exist_ok=self.run is not None)
         except DaskkclError:
             raise
         except Exception as error:
             raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
 
     def write(self, fill: Callable[[Any], None]) -> None:
-        """Let `fill` write into the group, then put it in place; of a group that fails nothing is left."""
+        """Let `fill` write into the group, then put it in place; of a group that fails nothing is left.
+
+        But for that of a run that can be taken up again: `fill` then finds what was written before.
+        """
         import zarr
 
         group = None
         try:
-            group = zarr.open_group(self._partial, mode="w", zarr_format=3, storage_options=self.storage_options)
+            group = zarr.open_group(
+                self._partial, mode=self._mode(), zarr_format=3, storage_options=self.storage_options
+            )
             fill(group)
             if not self.remote:
                 self._put_in_place()
         except BaseException as error:
-            if self.remote and group is not None:
+            if self.remote and group is not None and self.run is None:
                 with contextlib.suppress(Exception):
                     _delete(group)
             if isinstance(error, OSError) and not isinstance(error, DaskkclError):
                 raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
             raise
+        else:
+            self.run = None  # nothing is left to go on with
         finally:
             self.discard()
+
+    def holds(self, names: list[str]) -> bool:
+        """Say whether all chunks of some arrays are at the path."""
+        import zarr
+
+        try:
+            group = zarr.open_group(self.path, mode="r", storage_options=self.storage_options)
+            return not any(_absent(group[name], verify=True) for name in names)
+        except Exception:
+            return False
+
+    def _mode(self) -> Literal["a", "w"]:
+        """Return how to open the group: anew, unless it is this run's own."""
+        import zarr
+
+        if self.run is None:
+            return "w"
+        try:
+            group = zarr.open_group(self._partial, mode="r", storage_options=self.storage_options)
+            ours: Any = dict(group.attrs).get(self.mark)
+        except Exception:
+            return "w"
+        if not isinstance(ours, dict) or ours.get("run") != self.run:
+            return "w"
+        if not self.remote:
+            _remove_torn(self._partial)
+        return "a"
 
     def _put_in_place(self) -> None:
         if not os.path.lexists(self.path):
@@ -128,7 +212,7 @@ class Target:
             return
         if not self.overwrite:
             raise OutputError(f"{self.path!r} was made by somebody else in the meantime; it is left as it is.")
-        old = f"{self._partial}-old"
+        old = f"{self._partial}{_OLD}"
         os.rename(self.path, old)
         try:
             os.rename(self._partial, self.path)
@@ -138,9 +222,14 @@ class Target:
         shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
-        """Remove what was written and not put in place."""
+        """Remove what was written and not put in place, unless the run can go on with it; let others write here."""
         if not self.remote:
-            shutil.rmtree(self._partial, ignore_errors=True)
+            if self.run is None:
+                shutil.rmtree(self._partial, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.rmdir(self._partial)  # if nothing was written
+        self._lock.release()
 
 
 class Output:
@@ -160,9 +249,13 @@ class Output:
         self._target = target
 
     @classmethod
-    def at(cls, path: Any, overwrite: bool, storage_options: dict[str, Any] | None = None) -> Self:
+    def at(
+        cls, path: Any, overwrite: bool, storage_options: dict[str, Any] | None = None, run: str | None = None
+    ) -> Self:
         """Check that a result can be written there; a `path` of None writes nothing."""
-        return cls(None if path is None else Target(path, overwrite, _MARK, storage_options))
+        if path is None and overwrite:
+            raise InvalidInputError("overwrite=True goes with out=: there is nothing to overwrite.")
+        return cls(None if path is None else Target(path, overwrite, _MARK, storage_options, run))
 
     def __enter__(self) -> Self:
         return self
@@ -183,36 +276,110 @@ class Output:
         if memberships is not None:
             arrays["membership"] = (memberships, ["row", "cluster"])
 
+        run = {} if self._target.run is None else {"run": self._target.run}
+        if self._target.done and self._target.holds(list(arrays)):
+            return
+
         def fill(group: Any) -> None:
-            group.attrs[_MARK] = {"version": version(), "complete": False}
-            compute([_store(group, name, *array, row_chunks) for name, array in arrays.items()])
-            for name in arrays:
-                _check_complete(group[name])
-            group.attrs[_MARK] = {"version": version(), "complete": True}
+            group.attrs[_MARK] = {"version": version(), "complete": False, **run}
+            for name, (values, dimensions) in arrays.items():
+                rows = _chunk_rows(values, row_chunks)
+                stored, new = _array(group, name, values, dimensions, rows)
+                absent = list(range(stored.nchunks)) if new else _absent(stored, verify=True)
+                for _ in range(_TRIES):  # again, if chunks vanish behind our back
+                    if absent:
+                        compute([_store(stored, values, rows, absent)])
+                    absent = _absent(stored, verify=False)
+                    if not absent:
+                        break
+                if absent:
+                    raise OutputError(
+                        f"{len(absent):,} of {stored.nchunks:,} chunks of {stored.store_path} are missing after "
+                        "writing: somebody removes them."
+                    )
+            group.attrs[_MARK] = {"version": version(), "complete": True, **run}
             _consolidate(group)
 
         self._target.write(fill)
 
 
-def _store(group: Any, name: str, values: Any, dimensions: list[str], row_chunks: tuple[int, ...]) -> Any:
-    """Make an array in the group; return the delayed writing of it."""
-    import dask.array as da
-
+def _chunk_rows(values: Any, row_chunks: tuple[int, ...]) -> int:
     n_columns = values.shape[1] if values.ndim == 2 else 1
-    rows = answer_chunks(row_chunks, n_columns * values.dtype.itemsize)[0]
-    chunks = (min(rows, values.shape[0]), *values.shape[1:])
-    # Empty chunks are written too: in what is ours an absent chunk is damage, never the fill value.
-    target = group.create_array(
+    return max(1, min(answer_chunks(row_chunks, n_columns * values.dtype.itemsize)[0], values.shape[0]))
+
+
+def _array(group: Any, name: str, values: Any, dimensions: list[str], rows: int) -> tuple[Any, bool]:
+    """Return the array in the group, as this run made it before or new; and whether it is new."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    chunks = (rows, *values.shape[1:])
+    if name in group:
+        known = group[name]
+        if (known.shape, known.dtype, known.chunks) == (values.shape, values.dtype, chunks):
+            return known, False
+    array = group.create_array(
         name,
         shape=values.shape,
         dtype=values.dtype,
         chunks=chunks,
+        # A chunk that is torn does not match its checksum. One that is absent is damage, since empty chunks are
+        # written too: it must not read as something that could be true.
+        compressors=[ZstdCodec(), Crc32cCodec()],
+        fill_value=np.iinfo(values.dtype).min if values.dtype.kind == "i" else np.nan,
         dimension_names=dimensions,
         config={"write_empty_chunks": True},
+        overwrite=True,
     )
-    lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=chunks, name=False)
+    return array, True
+
+
+def _absent(array: Any, verify: bool) -> list[int]:
+    """Return the chunks (all columns are in one) that are not there, or with `verify` do not decode."""
+    from zarr.core.sync import sync
+
+    async def listed() -> set[str]:
+        path = array.store_path.path
+        prefix = f"{path}/" if path else ""
+        return {key.removeprefix(prefix) async for key in array.store_path.store.list_prefix(prefix)}
+
+    rows, there = array.chunks[0], sync(listed())
+    zeros = [0] * (array.ndim - 1)
+    present = {i for i in range(array.nchunks) if array.metadata.encode_chunk_key((i, *zeros)) in there}
+    if verify:
+        present = {i for i in present if _decodes(array, i * rows, (i + 1) * rows)}
+    return [i for i in range(array.nchunks) if i not in present]
+
+
+def _decodes(array: Any, start: int, stop: int) -> bool:
+    try:
+        array[start:stop]
+    except Exception:
+        return False
+    return True
+
+
+def _store(target: Any, values: Any, rows: int, chunks: list[int]) -> Any:
+    """Return the delayed writing of some chunks of an array."""
+    import dask.array as da
+
+    n = values.shape[0]
+    shape = (rows, *values.shape[1:])
+    lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=shape, name=False)
     # Chunks of the graph are chunks of the store: every chunk has one writer and is written whole.
-    return lazy.rechunk(chunks).store(target, lock=False, compute=False)
+    lazy = lazy.rechunk(shape)
+    if len(chunks) * rows >= n:
+        return lazy.store(target, lock=False, compute=False)
+    parts = [slice(first * rows, min(n, (last + 1) * rows)) for first, last in spans(chunks)]
+    regions = [(part, *[slice(None)] * (values.ndim - 1)) for part in parts]
+    return da.store([lazy[part] for part in parts], [target] * len(parts), regions=regions, lock=False, compute=False)
+
+
+def _remove_torn(folder: str) -> None:
+    """Remove the files that zarr had begun and not named yet when its process was killed."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".partial"):
+                os.remove(os.path.join(place, name))
 
 
 def _consolidate(group: Any) -> None:
@@ -224,12 +391,6 @@ def _consolidate(group: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Consolidated metadata is currently not part")
         zarr.consolidate_metadata(group.store, path=group.path)
-
-
-def _check_complete(array: Any) -> None:
-    if array.nchunks_initialized != array.nchunks:
-        absent = array.nchunks - array.nchunks_initialized
-        raise OutputError(f"{absent:,} of {array.nchunks:,} chunks of {array.store_path} are missing after writing.")
 
 
 def _delete(group: Any) -> None:

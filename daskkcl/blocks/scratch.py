@@ -7,6 +7,7 @@ is there is complete. Reading checks the length: a file that is gone or short is
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -20,12 +21,18 @@ from numpy.typing import NDArray
 
 from ..errors import StorageError
 from ..system import format_bytes
+from .locks import lives, this_process
 
 __all__ = ["Scratch", "check_room", "open_scratch", "read_array", "read_from", "write_array"]
+
+_PREFIX, _OWNER = "daskkcl-", ".owner.json"
 
 
 class Scratch:
     """A temporary folder below `folder` (default: the system's), removed with the last reference to it.
+
+    The folder of a run with a checkpoint stays when the run is stopped, and is found again by the run's number. Folders
+    that nobody needs any more, because their process was killed, are removed by whoever comes next.
 
     Parameters
     ----------
@@ -33,6 +40,10 @@ class Scratch:
         Made if it is not there.
     n_bytes : int
         Refuse, before anything is made, when the file system has less room than that.
+    run : str, optional
+        Number of the run, if it has a checkpoint.
+    checkpoint : str, optional
+        Where that is.
 
     Examples
     --------
@@ -44,27 +55,79 @@ class Scratch:
     False
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, n_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        n_bytes: int = 0,
+        run: str | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
         folder = os.path.abspath(folder or tempfile.gettempdir())
+        self.run = run
+        self._finalizer: Any = None
         try:
-            check_room(folder, n_bytes)
+            _remove_abandoned(folder)
+            here = None if run is None else os.path.join(folder, f"{_PREFIX}{run}")
+            found = here is not None and _usable(here)
+            check_room(folder, n_bytes - (_folder_bytes(here) if here and found else 0))
             os.makedirs(folder, exist_ok=True)
-            self.path = tempfile.mkdtemp(prefix="daskkcl-", dir=folder)
+            if here is None:
+                self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=folder)
+                self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+            else:
+                if not found:
+                    shutil.rmtree(here, ignore_errors=True)
+                os.makedirs(here, mode=0o700, exist_ok=True)
+                self.path = here
+            self._sign(checkpoint)
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
             raise StorageError(
                 f"No scratch folder can be made in {folder!r}: {error}. Pass scratch= a folder that can be written to."
             ) from error
-        self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def _sign(self, checkpoint: str | None) -> None:
+        owner = {**this_process(), "checkpoint": checkpoint}
+        with open(self.file(_OWNER), "w", encoding="utf-8") as file:
+            json.dump(owner, file)
 
     def close(self) -> None:
-        """Remove the folder now, whoever holds it: after an error its traceback does."""
-        self._finalizer()
+        """Remove the folder now, whoever holds it: after an error its traceback does. A run's folder stays."""
+        if self._finalizer is not None:
+            self._finalizer()
 
-    def remove(self, name: str) -> None:
-        """Remove a file or folder in it, if it is there."""
-        shutil.rmtree(self.file(name), ignore_errors=True)
+    def settle(self, name: str) -> None:
+        """Remove everything but one file; the folder of a run, which is done, becomes one that goes with its holder."""
+        self._keep_only(name)
+        if self._finalizer is not None:
+            return
+        own = f"{self.path}-{os.urandom(4).hex()}"
+        os.rename(self.path, own)
+        self.path, self.run = own, None
+        self._finalizer = weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        self._sign(None)
+
+    def part(self, name: str) -> Scratch:
+        """Return a folder inside: of a run, by its name, others of its kind removed; else one of its holder's own."""
+        if self.run is None:
+            return Scratch(self.path)
+        kind = name.partition("-")[0]
+        for other in os.listdir(self.path):
+            if other.startswith(f"{kind}-") and other != name:
+                shutil.rmtree(self.file(other), ignore_errors=True)
+        os.makedirs(self.file(name), exist_ok=True)
+        return _borrowed(self.file(name))
+
+    def _keep_only(self, name: str) -> None:
+        for other in os.listdir(self.path):
+            if other not in (name, _OWNER):
+                path = self.file(other)
+                if os.path.isdir(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    with contextlib.suppress(OSError):
+                        os.remove(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process knows the folder and does not own it.
@@ -73,6 +136,47 @@ class Scratch:
     def file(self, name: str) -> str:
         """Return the path of a file in the folder."""
         return os.path.join(self.path, name)
+
+
+def _remove_abandoned(folder: str) -> None:
+    """Remove scratch folders of processes of this host that are gone, but for those of runs that can go on."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            owner = _owner(path) if name.startswith(_PREFIX) else {}
+            if owner and lives(owner) is False and not _goes_on(name, owner.get("checkpoint")):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _owner(path: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(path, _OWNER), encoding="utf-8") as file:
+            owner = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _goes_on(name: str, checkpoint: Any) -> bool:
+    """Say whether a checkpoint is still there that a folder belongs to; of one at a URL that is not known."""
+    if not isinstance(checkpoint, str):
+        return False
+    return "://" in checkpoint or os.path.exists(checkpoint)
+
+
+def _usable(path: str) -> bool:
+    """Say whether what a run left in its folder can be believed: not if the host was started anew since."""
+    owner = _owner(path)
+    return bool(owner) and owner.get("boot") == this_process()["boot"]
+
+
+def _folder_bytes(path: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(folder, name)).st_size
+    return total
 
 
 def check_room(folder: str, n_bytes: int) -> None:
@@ -89,7 +193,7 @@ def check_room(folder: str, n_bytes: int) -> None:
 
 def _borrowed(path: str) -> Scratch:
     scratch = Scratch.__new__(Scratch)
-    scratch.path = path
+    scratch.path, scratch.run, scratch._finalizer = path, None, None
     return scratch
 
 
@@ -99,7 +203,8 @@ def write_array(path: str, parts: Iterable[NDArray[Any]]) -> str:
     try:
         with open(partial, "wb") as file:
             for part in parts:
-                np.ascontiguousarray(part).tofile(file)
+                # not tofile, which does not say why it failed
+                file.write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         os.replace(partial, path)
     except OSError as error:
         with contextlib.suppress(OSError):

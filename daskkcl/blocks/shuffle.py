@@ -8,6 +8,7 @@ so the buckets are the same whatever the blocks were.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +23,7 @@ from ..random import FixedOrder, Key
 from .scratch import Scratch, open_scratch, read_from, write_array
 from .sources import index_dtype
 
-__all__ = ["Shuffled", "bucket_bytes", "run_bytes", "write_run"]
+__all__ = ["Shuffled", "bucket_bytes", "run_bytes", "spans", "write_run"]
 
 _INDEX = np.dtype(np.int64)
 _PIECE_ROWS = 1024
@@ -64,6 +65,16 @@ class Shuffled:
     def run_path(self, run: int) -> str:
         """Return the file of a run."""
         return self.scratch.file(f"run-{run:06d}-{'-'.join(self.key.path)}")
+
+    def has_run(self, run: int) -> bool:
+        """Say whether a run is there, as long as it must be (of sparse rows: not empty; files appear when complete)."""
+        rows = self.edges[run + 1] - self.edges[run]
+        least = 8 * (self.n_buckets + 1 + rows)
+        try:
+            size = os.stat(self.run_path(run)).st_size
+        except OSError:
+            return False
+        return size > least if self.sparse else size == least + rows * self.n_features * self.dtype.itemsize
 
     def bucket(self, bucket: int) -> Any:
         """Read the rows at places ``bucket * bucket_rows`` and on, in their random order."""
@@ -124,6 +135,23 @@ def write_run(rows: Any, run: int, shuffled: Shuffled) -> int:
         pieces = chain([indptr], values, columns)
     write_array(shuffled.run_path(run), chain([table, places], pieces))
     return len(rows)
+
+
+def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return first and last of the spans of ascending numbers.
+
+    Examples
+    --------
+    >>> spans([0, 1, 2, 5, 7, 8])
+    [(0, 2), (5, 5), (7, 8)]
+    """
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def run_bytes(n_rows: int, row_bytes: int) -> int:

@@ -249,11 +249,14 @@ def check_chunks(array: Any, policy: str) -> None:
         return
     from zarr.core.sync import sync
 
+    from .whole import refuse_absent, try_again
+
     grid = array.shards or array.chunks
     shape = tuple(-(-n // c) for n, c in zip(array.shape, grid, strict=True))
     total = math.prod(shape)
-    absent = total - sync(_n_stored(array, shape))
+    absent = total - try_again(lambda: sync(_n_stored(array, shape)))
     if absent <= 0:
+        refuse_absent(array)  # one that is absent later was lost
         return
     where = f"{absent:,} of {total:,} chunks of {describe(array)} are absent"
     if policy == "warn":
@@ -296,6 +299,8 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
         end = min(stop, (position // step + 1) * step)
         try:
             out[position - start : end - start] = array[position:end]
+        except StorageError:  # which names its key already
+            raise
         except Exception as error:
             raise _name_bad_chunk(array, position, end, error) from error
         position = end

@@ -24,7 +24,8 @@ __all__ = ["forecast_run"]
 
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 _TASKS_PER_BLOCK = 3  # read, work, combine
-_CLUSTER_TASKS = 1500.0  # that one dask scheduler deals with in a second; its documentation says some thousands
+_CLUSTER_TASKS = 1500.0  # that one dask scheduler is reckoned to deal with in a second: an assumption, not measured
+_STEP_SECONDS = 4e-4  # of the calls of one update by a subset, beside their arithmetic
 _EXACT_NUMBER = 16  # bytes of a number in an exact sum
 
 
@@ -144,7 +145,7 @@ def _stage(
     )
     # Large products here are in float64 and on one thread: half as fast.
     here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
-    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0)
+    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0) + work.steps * _STEP_SECONDS
     tasks = n_blocks * work.blocks_met * work.passes * _TASKS_PER_BLOCK
     scheduling = tasks / (_CLUSTER_TASKS if workers else rates.task * layout.threads)
     compute = parallel / slots
@@ -177,12 +178,13 @@ def _measure_seconds(problem: Problem, rates: Rates) -> float:
     recipe, m = problem.recipe, problem.n_measurements
     if isinstance(recipe, SparseKernel):
         most = recipe.max_rows
-        return problem.cells * most / rates.gemm + 3 * most / rates.kernel
+        return problem.cells * most / rates.gemm + 1.5 * most / rates.kernel
     inner = recipe.inner(problem.sizes)
     if problem.kernel is None and not inner:  # input space: a copy
         return m / (4 * rates.kernel)
     width = problem.n_landmarks if recipe.uses_landmarks else (inner or m)
-    seconds = problem.cells * width / rates.gemm + width / rates.kernel
+    # the nearest landmarks are found by comparisons, without a kernel
+    seconds = problem.cells * width / rates.gemm + width / (3 * rates.kernel if recipe.code_bytes else rates.kernel)
     return seconds + (width * m / rates.gemm if inner and not recipe.code_bytes else 0)
 
 

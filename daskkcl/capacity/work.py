@@ -17,11 +17,11 @@ from ..schedules.setup import Problem
 __all__ = ["Work", "work_of"]
 
 # What nobody knows before a run: how many steps it takes to come to rest.
-RUN_STEPS = 15  # of fuzzy c-means on a chunk or a sample
+RUN_STEPS = 10  # of fuzzy c-means on a chunk or a sample
 SAMPLE_STEPS = 20  # of k-means on the sample, for each seeding
 SEED_EPOCHS = 50  # of the algorithms that find the number of clusters
 EXACT_STEPS = 20  # of algorithms on the kernel matrix
-EXACT_PASSES = 6  # over all rows, after a sample
+EXACT_PASSES = 4  # over all rows, after a sample
 _BOUND_ROWS = 500
 _EIGEN = 25  # an eigen-decomposition takes as long as so many products of such matrices
 
@@ -39,6 +39,7 @@ class Work:
     assigned: float = 0  # rows that meet all centres
     summed: float = 0  # rows that are added to centres
     in_turn: bool = False  # meetings follow one another, only measuring is parallel
+    steps: float = 0  # updates that follow one another, each of which is a few calls whatever its size
     loop: float = 0  # multiply-adds of loops over single rows, in turn
     gemm: float = 0  # further multiply-adds, in parallel
     here: float = 0  # multiply-adds in this process, on one thread
@@ -204,6 +205,7 @@ def _subsets(run: _Run) -> Work:
             assigned=times * n,
             summed=times * n,
             in_turn=True,
+            steps=times * n / max(1, subset),
             here=update + dual,
         )
     root = p.n_measurements**2 if p.recipe.name == "landmarks" else 0  # coordinates, before rows are met

@@ -21,10 +21,11 @@ from ..planning import Plan, Stage
 from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters
-from ..schedules.checkpoint import Checkpoint, describe, digest, saved_seed
+from ..schedules.checkpoint import Checkpoint, describe, digest
 from ..schedules.data import Dataset, explain_bad_row
 from ..schedules.engine import Engine, make_engine
-from ..schedules.passes import Labelling, label_pass, sum_pass
+from ..schedules.leaving import leaving_well
+from ..schedules.passes import Labelling, once_labelled, sum_pass
 from ..schedules.predict import (
     block_layout,
     compute_here,
@@ -141,15 +142,21 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         began = time.perf_counter()
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
         source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
-        key = self._key(checkpoint, storage_options)
-        with Output.at(out, overwrite, storage_options) as output, single_threaded():
+        saved = Checkpoint(checkpoint, None, storage_options)
+        with (
+            saved.held(),
+            Output.at(out, overwrite, storage_options, None if saved.path is None else saved.run) as output,
+            leaving_well(saved),
+            single_threaded(),
+        ):
             engine = make_engine(client, Progress(self.progress))
             weights, unit = None, 1.0
             if sample_weight is not None:
                 weights = check_weights(sample_weight, source.n_rows)
                 unit = weight_unit(weights)
                 weights = weights if unit == 1 else weights / unit
-            problem = replace(make_problem(self, source, key), weights=weights, weight_unit=unit)
+            problem = replace(make_problem(self, source, self._key(saved.seed)), weights=weights, weight_unit=unit)
+            problem = replace(problem, durable=saved.path is not None)
             if weights is not None and problem.recipe.n_streams:
                 raise weights_refused(problem)
             settings = self._settings(problem)
@@ -157,12 +164,12 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             if engine.local:
                 engine.progress.watch_memory(plan.limit_bytes)
             source.check_missing(self.missing)
-            setup = prepare(problem, engine, plan, count_clusters)
+            identify = lambda sample: saved.identify(self._identity(problem, sample))  # noqa: E731
+            setup = prepare(problem, engine, plan, count_clusters, saved, identify)
             warn_if_unclear(setup.evidence)
             try:
-                fitted = self._run(setup, settings, self._checkpoint(checkpoint, storage_options, setup))
+                fitted = self._run(setup, settings, saved)
                 self._finish(setup, fitted)
-                setup.scratch.remove("codes.zarr")  # labels may stay, for lazy data; nobody reads codes any more
             except BaseException as error:
                 setup.scratch.close()
                 if isinstance(error, BadRowError):
@@ -173,6 +180,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 engine.release()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
+            setup.scratch.settle("labels")  # labels may stay, for lazy data; nobody reads the rest any more
         self.fit_seconds_, self.peak_bytes_ = time.perf_counter() - began, peak_bytes()
         return self
 
@@ -199,7 +207,8 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
         if problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
-            keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if engine.local else {}
+            in_memory = engine.local and not problem.durable  # a run that is stopped finds them again in scratch
+            keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if in_memory else {}
             scratch_bytes += problem.n_rows * problem.recipe.code_bytes
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
@@ -211,11 +220,12 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             stages.append(writing_stage(problem, labelling))
         return plan_run(problem, engine, stages, keep, n_passes, scratch_bytes)
 
-    def _key(self, checkpoint: Any, storage_options: dict[str, Any] | None) -> Key:
-        seed = saved_seed(checkpoint, storage_options)
+    def _key(self, seed: int | None = None) -> Key:
+        """Return the key of a run: by `random_state`, or by the seed of a checkpoint."""
         return as_key(seed if self.random_state is None and seed is not None else self.random_state)
 
-    def _checkpoint(self, path: Any, storage_options: dict[str, Any] | None, setup: Setup) -> Checkpoint:
+    def _identity(self, problem: Problem, sample: Any) -> dict[str, Any]:
+        """Return what makes a run this one and no other."""
         parameters = {
             name: describe(value)
             for name, value in self.get_params(deep=False).items()
@@ -224,25 +234,23 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         identity = {
             **parameters,
             "algorithm": self.algorithm,
-            "seed": setup.problem.key.seed,
-            "shape": [setup.rows.n_rows, setup.rows.n_features],
-            "stored dtype": str(setup.rows.dtype),
-            "data": digest({"sample": setup.sample[:256]}),
+            "seed": problem.key.seed,
+            "shape": [problem.source.n_rows, problem.source.n_features],
+            "stored dtype": str(problem.source.dtype),
+            "data": digest({"sample": sample[:256]}),
         }
-        if setup.problem.weights is not None:
-            identity["sample_weight"] = describe(setup.problem.weights)
-        checkpoint = Checkpoint(path, identity, storage_options)
-        checkpoint.open()
-        return checkpoint
+        if problem.weights is not None:
+            identity["sample_weight"] = describe(problem.weights)
+        return identity
 
     def _finish(self, setup: Setup, fitted: Fitted) -> None:
         """Label all rows once, number the clusters canonically, set the fitted attributes."""
         source, engine = setup.problem.source, setup.engine
         n_clusters = fitted.model.centres.n_clusters
         stored = engine.local or setup.problem.scratch is not None
-        labels = LabelFile.create(setup.scratch, source.n_rows, n_clusters) if stored else None
+        labels = LabelFile.of(setup.scratch, source.n_rows, n_clusters) if stored else None
         data = fitted.data or Dataset(engine, setup.source, setup.layout("labelling"))
-        found = label_pass(data, fitted.model, labels, setup.problem.weights)
+        found = once_labelled(setup.checkpoint, data, fitted.model, labels, setup.problem.weights)
         order = found.order
         for name in ("_stream", "_shown", "n_rows_seen_", "n_rows_met_", "seed_path_"):  # of earlier calls
             self.__dict__.pop(name, None)

@@ -97,8 +97,10 @@ class _Competitive(KernelClusterer):
         epochs = None if self.max_epochs == "auto" else check_integer("max_epochs", self.max_epochs, 1)
         if paper:  # what was left open is as published; what was given stays
             rows, epochs = rows or 1000, epochs or 100
-        rows, _ = default_walk(source.n_rows, rows, epochs)
-        _, epochs = default_walk(source.n_rows, max(rows, _ROWS_OF_AN_UPDATE if subset == 1 else 1), epochs)
+        rows, epochs_of_rows = default_walk(source.n_rows, rows, epochs, problem.n_clusters)
+        if subset == 1:
+            _, epochs_of_rows = default_walk(source.n_rows, max(rows, _ROWS_OF_AN_UPDATE), epochs)
+        epochs = epochs_of_rows
         init = self._paper_start if paper and self.init is None else self.init
         return _Settings(
             init=check_init(init, source.n_rows, source.n_features, problem.n_clusters, self._starts),
@@ -138,7 +140,9 @@ class PAKCL(StreamMixin, _Competitive):
     {common}
     {competitive}
     subset_size : int or "auto", default "auto"
-        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 4,000 rows).
+        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 4,000 rows), of 512
+        clusters and more at least two rows a cluster.
+    {nearest}
 
     Attributes
     ----------
@@ -165,6 +169,7 @@ class PAKCL(StreamMixin, _Competitive):
     algorithm: ClassVar[str] = "pakcl"
 
     subset_size: int | str = "auto"
+    nearest: str = "auto"
 
     def _settings(self, problem: Problem, subset: Any = None) -> _Settings:
         if self.subset_size == 1:  # subsets of one row are AKCL: as many epochs as that
@@ -173,7 +178,8 @@ class PAKCL(StreamMixin, _Competitive):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
-        one_subset = rows * (problem.c * (2 * itemsize + 8) + problem.measured_bytes)  # distances, winners, valid rows
+        met = 0 if problem.many else problem.c * (2 * itemsize + 8)  # of many centres, a slice of rows at a time
+        one_subset = rows * (met + problem.measured_bytes + 16)  # distances, winners, valid rows
         stages, scratch = shuffle_stages(
             problem,
             rows,
@@ -186,10 +192,11 @@ class PAKCL(StreamMixin, _Competitive):
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         start = place_centres(setup, settings.init, None, n_init=3)
-        walk = Walk(settings.subset_rows, settings.n_epochs, settings.tol, settings.rates, settings.order)
+        indexed = setup.problem.indexed
+        walk = Walk(settings.subset_rows, settings.n_epochs, settings.tol, settings.rates, settings.order, indexed)
         result = compete_in_subsets(setup, Winners(start.centres, start.counts), walk, checkpoint)
         state = result.state
-        model = Model(setup.reader, state.centres, _rule(settings, state.counts))
+        model = Model.of(setup.reader, state.centres, _rule(settings, state.counts), indexed)
         return self._fitted(model, state.counts, result.moves, settings)
 
 

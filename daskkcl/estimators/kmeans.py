@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,12 +48,13 @@ class ApproxKernelKMeans(KernelClusterer):
         feature space), and starts from the best; ``"d2"`` starts from the seeds themselves; ``"random"`` from random
         rows. Or `n_clusters` row numbers, a label for every row, or an (n_clusters, n_features) array of centre rows.
     n_init : int, default 10
-        Seedings tried on the sample (``init="sample"`` only).
+        Seedings tried on the sample (``init="sample"`` and fewer than 512 clusters only).
     max_iter : int, default 100
         The most passes over the data.
     tol : float, default 1e-4
         Stop when the squared moves of all centres sum to at most this share of the mean squared distance of a row to
         its centre. 0 goes on until the centres stand still.
+    {nearest}
 
     Attributes
     ----------
@@ -84,6 +85,7 @@ class ApproxKernelKMeans(KernelClusterer):
     n_init: int = 10
     max_iter: int = 100
     tol: float = 1e-4
+    nearest: str = "auto"
 
     def _settings(self, problem: Problem) -> _Settings:
         source = problem.source
@@ -112,7 +114,7 @@ class ApproxKernelKMeans(KernelClusterer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        model = Model(setup.reader, result.centres, self.rule)
+        model = Model.of(setup.reader, result.centres, self.rule, setup.problem.indexed)
         return Fitted(model, result.history, result.n_iter, result.converged, data)
 
 
@@ -127,7 +129,7 @@ class APNCKMeans(ApproxKernelKMeans):
     init : {{"sample", "d2", "random"}} or array, default "sample"
         As for `ApproxKernelKMeans`; runs on the sample are compared by their l1 cost.
     n_init : int, default 10
-        Seedings tried on the sample (``init="sample"`` only).
+        Seedings tried on the sample (``init="sample"`` and fewer than 512 clusters only).
     max_iter : int, default 100
         The most passes over the data.
     tol : float, default 1e-4
@@ -157,6 +159,8 @@ class APNCKMeans(ApproxKernelKMeans):
     default_map: ClassVar[str] = "apnc"
     rule: ClassVar[Any] = NearestL1()
 
+    nearest: str = field(init=False, default="exact")  # the index goes by squared distances, apnc by l1
+
     def _settings(self, problem: Problem) -> _Settings:
         from ..kernels.loops import manhattan
 
@@ -183,12 +187,13 @@ class SpectralKMeans(ApproxKernelKMeans):
     init : {{"sample", "d2", "random"}} or array, default "sample"
         As for `ApproxKernelKMeans`.
     n_init : int, default 10
-        Seedings tried on the sample (``init="sample"`` only).
+        Seedings tried on the sample (``init="sample"`` and fewer than 512 clusters only).
     max_iter : int, default 100
         The most passes over the rows' codes.
     tol : float, default 1e-4
         Stop when the squared moves of all centres sum to at most this share of the mean squared distance of a row to
         its centre.
+    {nearest}
 
     Attributes
     ----------

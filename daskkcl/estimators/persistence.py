@@ -20,6 +20,7 @@ from ..maps.base import Centres, Map
 from ..maps.stored import ARRAYS, NAMES, restore_map, restore_rows, store_map, store_rows
 from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
+from ..rules.index import CentreIndex, require_index
 from ..schedules.tasks import Model, Reader
 from ..system import available_bytes, format_bytes, version
 
@@ -42,6 +43,9 @@ _ARRAYS = {
     "prototype_rows_data": 1,
     "prototype_rows_indices": 1,
     "prototype_rows_indptr": 1,
+    "index_projection": 2,
+    "index_points": 2,
+    "index_cells": 2,
 }
 _SAVED_ATTRIBUTES = ("n_iter_", "n_rows_met_", "gamma_", "fuzzifier_", "fuzzifier_bound_", "objective_", "n_entered_")
 # Not saved: what belongs to the machine or the run, and what the arrays and the kernel say already.
@@ -70,6 +74,10 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
     if hasattr(estimator, "prototype_rows_"):
         rows = estimator.prototype_rows_
         arrays |= store_rows("prototype_rows", SparseRows.of(rows) if issparse(rows) else rows)
+    if model.index is not None:
+        arrays |= {"index_points": model.index.points, "index_cells": model.index.cells}
+        if model.index.projection is not None:
+            arrays["index_projection"] = model.index.projection
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
     description = {
@@ -155,6 +163,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         _centres(arrays, map_, check),
         _rule(description, arrays, map_, check),
         _order(arrays, check),
+        _index(arrays, map_, check),
     )
     estimator._source, estimator._labels = None, None
     n_clusters = estimator._model.centres.n_clusters
@@ -314,6 +323,21 @@ def _order(arrays: dict[str, Any], check: _Checker) -> NDArray[np.intp]:
     fits = order.dtype.kind in "iu" and np.array_equal(np.sort(order), np.arange(n_clusters))
     check(fits, "the numbering of its clusters does not fit")
     return order.astype(np.intp)
+
+
+def _index(arrays: dict[str, Any], map_: Map, check: _Checker) -> CentreIndex | None:
+    """Return the index that is stored: it is made again of its points and cells."""
+    if "index_points" not in arrays:
+        return None
+    require_index("This model, which finds centres through an index,")
+    points, cells, projection = arrays["index_points"], arrays.get("index_cells"), arrays.get("index_projection")
+    width = map_.n_measurements if projection is None else projection.shape[1]
+    fits = points.shape == (len(arrays["norms"]), width) and width >= 1
+    fits = fits and cells is not None and 1 <= len(cells) <= len(points) and cells.shape[1] == width
+    fits = fits and (projection is None or len(projection) == map_.n_measurements)
+    check(bool(fits), "its index does not fit its centres")
+    points, cells = (np.ascontiguousarray(array, dtype=np.float32) for array in (points, cells))
+    return CentreIndex(None if projection is None else projection.astype(map_.dtype), points, cells)
 
 
 def _rule(description: dict[str, Any], arrays: dict[str, Any], map_: Map, check: _Checker) -> Any:

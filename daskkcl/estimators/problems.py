@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sklearn.frozen import FrozenEstimator
@@ -14,7 +15,7 @@ from ..random import Key
 from ..schedules.setup import Problem
 from ..system import parse_bytes
 from .maps import MAPS, MapTransformer
-from .validation import block_dtype, check_choice, check_kernel_params, check_landmarks, check_n_clusters
+from .validation import block_dtype, check_choice, check_kernel_params, check_landmarks, check_n_clusters, uses_index
 
 __all__ = ["make_problem"]
 
@@ -33,7 +34,7 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
         dtype = map_["recipe"].map_.dtype
     n_clusters = check_n_clusters(getattr(estimator, estimator.counted), source.n_rows, estimator.counted)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
-    return Problem(
+    problem = Problem(
         source=source,
         n_clusters=n_clusters,
         **map_,
@@ -42,6 +43,9 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
         key=key,
         memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
         scratch=None if estimator.scratch is None else str(estimator.scratch),
+    )
+    return replace(
+        problem, indexed=uses_index(getattr(estimator, "nearest", "exact"), n_clusters, problem.n_measurements)
     )
 
 

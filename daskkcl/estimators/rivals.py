@@ -18,9 +18,15 @@ from .validation import check_real
 __all__ = ["CCCL", "DSRPCL", "RPCCL", "RPCL", "CoRe"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Rival(SeedClusterer):
+    default_map: ClassVar[str] = "identity"
+    _comes_to_rest: ClassVar[bool] = False
+
+
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class RPCL(SeedClusterer):
+class RPCL(_Rival):
     """Rival penalised competitive learning: the second winner of every row is pushed away from it.
 
     Winners are weighted by how often they have won. Seeds that are not needed are driven away from the rows; those
@@ -34,7 +40,6 @@ class RPCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -45,16 +50,12 @@ class RPCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.RPCL(4, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpcl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     eta: float = 0.05
     max_epochs: int = 100
@@ -66,7 +67,7 @@ class RPCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class RPCCL(SeedClusterer):
+class RPCCL(_Rival):
     """Rival penalisation controlled competitive learning: the nearer the rival to the winner, the more it retreats.
 
     As `RPCL`, without its rate for rivals: the second winner retreats from a row by the learning rate times
@@ -78,29 +79,25 @@ class RPCCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
     -----
     Cheung, "On rival penalization controlled competitive learning for clustering with automatic cluster number
     selection" (IEEE Transactions on Knowledge and Data Engineering 17, 2005, pages 1583-1588). No public source that we
-    found prints the formula; this one gives most rows of Table 1 of doi:10.1016/j.patcog.2014.03.010 within 0.03 of
-    their partition quality (two of the three for Wine are off by 0.034 and 0.074), and other readings do not. The seeds
-    do not come to rest. Good with few seeds too many.
+    found prints the formula; this one gives all rows of Table 1 (Seeds) and Table 3 (WDBC) of
+    doi:10.1016/j.patcog.2014.03.010 within 0.03 of their partition quality, and one of three of Table 2 (Wine; the
+    others are off by 0.03 and 0.07); other readings do not. The seeds do not come to rest. Good with few seeds too
+    many.
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.RPCCL(4, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "rpccl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     max_epochs: int = 500
 
@@ -110,7 +107,7 @@ class RPCCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class CCCL(SeedClusterer):
+class CCCL(_Rival):
     """Cooperation controlled competitive learning: seeds near the winner follow it, the farther from the row the less.
 
     All seeds within the winner's distance from the winner move towards the row by the learning rate times
@@ -125,7 +122,6 @@ class CCCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -139,15 +135,13 @@ class CCCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.CCCL(5, random_state=2).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "cccl"
-    default_map: ClassVar[str] = "identity"
+    _comes_to_rest: ClassVar[bool] = True
 
     tol: float = 1e-6
     phi: float = 0.5
@@ -158,7 +152,7 @@ class CCCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class DSRPCL(SeedClusterer):
+class DSRPCL(_Rival):
     """Distance-sensitive rival penalised competitive learning: all seeds but the nearest retreat, the near ones more.
 
     The nearest seed moves towards the row by the learning rate; every other one away from it by the rate times
@@ -173,7 +167,6 @@ class DSRPCL(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -186,16 +179,12 @@ class DSRPCL(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.DSRPCL(5, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "dsrpcl"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
 
     max_epochs: int = 500
     power: float = 0.2
@@ -206,7 +195,7 @@ class DSRPCL(SeedClusterer):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class CoRe(SeedClusterer):
+class CoRe(_Rival):
     """Competitive repetition-suppression clustering: units that answer a row well learn it, the others unlearn it.
 
     A unit answers a row by ``phi = exp(-d^2 / 2 sigma^2)``, with a width of its own. Units that answer above a
@@ -228,7 +217,6 @@ class CoRe(SeedClusterer):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -242,16 +230,12 @@ class CoRe(SeedClusterer):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> daskkcl.CoRe(6, random_state=0).fit(X).cluster_sizes_
     array([100, 100, 100])
     """
 
     algorithm: ClassVar[str] = "core"
-    default_map: ClassVar[str] = "identity"
-    _comes_to_rest: ClassVar[bool] = False
     _n_extra: ClassVar[int] = 1
 
     eta: float = 0.01

@@ -190,7 +190,6 @@ class CPCL(_Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -202,9 +201,7 @@ class CPCL(_Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.CPCL(6, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))
@@ -238,7 +235,6 @@ class LandmarkCPCL(_Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -249,9 +245,7 @@ class LandmarkCPCL(_Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.LandmarkCPCL(6, ratios="plain", eta=1e-3, n_landmarks=50, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))
@@ -278,7 +272,6 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     Attributes
     ----------
-    {attributes}
     {seed_attributes}
 
     Notes
@@ -290,9 +283,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
 
     Examples
     --------
-    >>> import numpy as np, daskkcl
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(m, 1, (100, 2)) for m in ([0, 0], [0, 8], [8, 8])])
+    {blobs}
     >>> model = daskkcl.KernelCPCL(6, ratios="plain", eta=1e-3, random_state=0).fit(X)
     >>> model.n_clusters_, model.cluster_sizes_
     (3, array([100, 100, 100]))

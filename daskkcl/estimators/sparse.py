@@ -32,7 +32,7 @@ from .common import documented
 from .competitive import shuffle_stages
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_integer, check_kernel_params
+from .validation import check_integer, check_kernel_params, uses_index
 
 __all__ = ["SparseKernelKMeans"]
 
@@ -73,9 +73,11 @@ class SparseKernelKMeans(KernelClusterer):
         Eigenvectors and clusters are made again when so many rows are to enter; until then they wait. In the end all
         enter.
     n_init : int, default 10
-        Seedings of k-means on the buffer, at the beginning and in the end. In between it goes on from where it was.
+        Seedings of k-means on the buffer, at the beginning and in the end; one for 512 clusters and more. In between it
+        goes on from where it was.
     max_iter : int, default 100
         The most steps of a run of k-means on the buffer.
+    {nearest}
 
     Attributes
     ----------
@@ -122,6 +124,7 @@ class SparseKernelKMeans(KernelClusterer):
     recluster_every: int = 10
     n_init: int = 10
     max_iter: int = 100
+    nearest: str = "auto"
 
     def _sizes(self) -> tuple[int, int, int | None]:
         """Return how many rows the buffer begins with, the most there may be, and how many of them a row sees."""
@@ -176,14 +179,15 @@ class SparseKernelKMeans(KernelClusterer):
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         growth = self._growth(settings, setup.n_clusters, setup.problem.key)
         buffer = grow_buffer(setup, growth, settings.batch_rows, checkpoint)
-        model = self._model_of(buffer, growth.n_clusters, setup.reader)
+        model = self._model_of(buffer, growth.n_clusters, setup.reader, setup.problem.indexed)
         stream = Stream(buffer, setup.problem.n_rows, buffer.waiting)
         own = {**self._describe_buffer(buffer), "_stream": stream, "_stream_key": growth.key}
         return Fitted(model, buffer.history, buffer.version, True, attributes=own)
 
     @staticmethod
-    def _model_of(buffer: Buffer, n_clusters: int, reader: Reader) -> Model:
-        return Model(Reader(buffer.map_, reader.tile_rows, reader.nan), buffer_centres(buffer, n_clusters), Nearest())
+    def _model_of(buffer: Buffer, n_clusters: int, reader: Reader, indexed: bool) -> Model:
+        own = Reader(buffer.map_, reader.tile_rows, reader.nan)
+        return Model.of(own, buffer_centres(buffer, n_clusters), Nearest(), indexed)
 
     @staticmethod
     def _describe_buffer(buffer: Buffer) -> dict[str, Any]:
@@ -234,7 +238,7 @@ class SparseKernelKMeans(KernelClusterer):
             )
         stream = Stream(None, 0) if first else self._stream_so_far()
         rows = source.array if stream.tail is None else np.concatenate([stream.tail, source.array])
-        key = self._key(None, None) if first else self._stream_key
+        key = self._key() if first else self._stream_key
         settings = self._settings(None)
         with single_threaded():
             if stream.buffer is None:
@@ -246,7 +250,8 @@ class SparseKernelKMeans(KernelClusterer):
             met, buffer = meet_stream(begun, growth, settings.batch_rows, reader.nan)
             buffer = finish_buffer(buffer, growth, reseed=False)
             kept = None if stream.buffer is None else self._model.order
-            self._model = self._model_of(buffer, c, reader).numbered(np.arange(c) if kept is None else kept)
+            indexed = uses_index(self.nearest, c, c)
+            self._model = self._model_of(buffer, c, reader, indexed).numbered(np.arange(c) if kept is None else kept)
             provisional = stream.buffer is None and len(rows) < self.buffer_size
             self._settle(Stream(None, 0, rows) if provisional else met, buffer, source.array, key)
         return self
@@ -275,7 +280,7 @@ class SparseKernelKMeans(KernelClusterer):
         map_ = self._sparse
         map_.settle()
         numbers = self.buffer_row_numbers_
-        self._stream_key = self._key(None, None)
+        self._stream_key = self._key()
         waiting = map_.rows[:0]
         labels = nearest_labels(map_, self._model.centres)
         history = tuple(self.history_)

@@ -69,6 +69,10 @@ class StreamMixin:
             )
         if self.order is not None:  # type: ignore[attr-defined]
             raise InvalidInputError("order= is for fit: the rows of a stream have no fixed order.")
+        if getattr(self, "nearest", "exact") == "index":
+            raise InvalidInputError(
+                "nearest='index' is for fit: subsets of a stream are too small to make an index for each. Leave it out."
+            )
         with single_threaded():
             stream = self._begin(source) if first else self._go_on()
             before = means_of(stream.winners.centres, stream.reader.map_)
@@ -86,7 +90,7 @@ class StreamMixin:
 
     def _begin(self, source: ArraySource) -> Stream:
         """Take map and first centres from the first block."""
-        key = self._key(None, None)  # type: ignore[attr-defined]
+        key = self._key()  # type: ignore[attr-defined]
         engine = make_engine(None, Progress(False))
         problem = replace(make_problem(self, source, key), keep_codes=False)  # later blocks are rows
         settings = self._settings(problem)  # type: ignore[attr-defined]
@@ -112,7 +116,7 @@ class StreamMixin:
         model: Model = self._model
         order = np.arange(model.centres.n_clusters) if model.order is None else model.order
         counts = np.asarray(self.win_counts_, dtype=np.float64)[np.argsort(order)]
-        key = self._key(None, None)  # type: ignore[attr-defined]
+        key = self._key()  # type: ignore[attr-defined]
         self.history_ = list(self.history_)
         centres = Centres.from_means(means_of(model.centres, model.reader.map_), model.reader.map_)
         met = getattr(self, "n_rows_met_", int(counts.sum()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..blocks.sources import Source
-from ..errors import InvalidInputError, did_you_mean
+from ..errors import DaskkclWarning, InvalidInputError, did_you_mean
 from ..kernels.checks import all_finite
 from ..kernels.rows import SparseRows, as_dense
 from ..random import FixedOrder
+from ..rules.index import index_available, require_index
 
 __all__ = [
     "block_dtype",
@@ -26,10 +28,14 @@ __all__ = [
     "check_order",
     "check_real",
     "check_weights",
+    "uses_index",
     "weight_unit",
 ]
 
 _DEFAULT_LANDMARKS = 500
+# Comparing a row with c centres of m measurements costs about c (m + 45); with an index it costs as much as this, or
+# less (benchmarks/many_clusters.py): 2,000 clusters with 500 landmarks, 10,000 with 64 features.
+_INDEXED_FROM = 1_100_000
 _HEAVIEST = 1e25  # times ten billion rows is still a float32
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
 
@@ -40,6 +46,24 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
         return value
     near = did_you_mean(str(value), choices)
     raise InvalidInputError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.{near}")
+
+
+def uses_index(nearest: Any, n_clusters: int | None, n_measurements: int) -> bool:
+    """Return whether rows are to meet only the centres that an index finds near them."""
+    choice = check_choice("nearest", nearest, ("auto", "exact", "index"))
+    if choice == "index":
+        require_index("nearest='index'")
+    if choice != "auto" or n_clusters is None or n_clusters * (n_measurements + 45) < _INDEXED_FROM:
+        return choice == "index"
+    if not index_available():
+        warnings.warn(
+            f"Every row is compared with all {n_clusters:,} centres, because faiss is not installed: with an index it "
+            "would be faster. pip install 'daskkcl[index]', or pass nearest='exact' if that is what you want.",
+            DaskkclWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None) -> int:

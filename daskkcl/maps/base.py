@@ -100,10 +100,14 @@ class Centres:
         """``-2 G^T`` (m, c) in block precision, ready to be multiplied by Z from the left."""
         return np.ascontiguousarray(-2.0 * self.coefficients.T, dtype=self.dtype)
 
+    @cached_property
+    def in_block_precision(self) -> tuple[Floats, Floats]:
+        """``G`` (c, m) and ``nu`` (c,) in block precision, for rows that meet a few centres only."""
+        return np.ascontiguousarray(self.coefficients, dtype=self.dtype), self.norms.astype(self.dtype)
+
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        state.pop("gemm", None)  # derived: cheaper to make again than to send
-        return state
+        derived = ("gemm", "in_block_precision")  # cheaper to make again than to send
+        return {name: value for name, value in self.__dict__.items() if name not in derived}
 
 
 def squared_distances(Z: Floats, kappa: Floats, centres: Centres, out: Floats | None = None) -> Floats:

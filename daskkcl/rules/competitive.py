@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres, Map, squared_distances
+from ..maps.base import Centres, Map
 from .crisp import FrequencySensitive, cluster_sums
+from .index import CentreIndex
+from .many import winners_in_slices
 
 __all__ = ["Rates", "Winners", "compete"]
 
@@ -50,18 +52,19 @@ class Winners:
         return FrequencySensitive(tuple(self.counts.tolist()))
 
 
-def compete(state: Winners, Z: Floats, kappa: Floats, rate: float, map_: Map) -> Winners:
+def compete(state: Winners, Z: Floats, kappa: Floats, rate: float, map_: Map, indexed: bool = False) -> Winners:
     """Let one subset of rows meet the centres (Algorithm 2 of doi:10.1016/j.neunet.2014.11.003).
 
     Winners are found with centres and frequencies held; then the counts grow, and every centre that won moves by
     `rate` towards the mean projection of its rows (Eq. 44 and 45, as linear moves of mean measurements). A centre
-    that won nothing stays.
+    that won nothing stays. `indexed` looks for the winner of a row among the centres near it only.
     """
     if len(Z) == 0:
         return state
-    labels = state.rule.labels(squared_distances(Z, kappa, state.centres))
+    index = CentreIndex.of(state.centres) if indexed else None
+    labels, _ = winners_in_slices(Z, kappa, state.centres, state.rule, index)
     S, won = cluster_sums(Z, labels, len(state.counts))
     means = np.array(state.centres.means)
-    winners = np.flatnonzero(won)
-    means[winners] += rate * (S[winners] / won[winners, None] - means[winners])
+    moved = np.flatnonzero(won)
+    means[moved] += rate * (S[moved] / won[moved, None] - means[moved])
     return Winners(Centres.from_means(means, map_), state.counts + won)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,15 @@ class FrequencySensitive(Euclidean):
     counts: tuple[float, ...]
     name = "frequency"
 
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of wins of each centre."""
+        counts = np.asarray(self.counts)
+        return counts / counts.sum()
+
     def labels(self, D: Floats) -> NDArray[np.intp]:
         """Return the winner of each row of squared distances."""
-        counts = np.asarray(self.counts)
-        return (D * (counts / counts.sum()).astype(D.dtype)).argmin(axis=1)
+        return (D * self.shares.astype(D.dtype)).argmin(axis=1)
 
 
 def cluster_sums(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ExactRun", "exact_kernel_k_means"]
+__all__ = ["ExactRun", "ExactStep", "exact_kernel_k_means"]
 
 Floats = NDArray[Any]
 
@@ -23,7 +24,24 @@ class ExactRun:
     converged: bool
 
 
-def exact_kernel_k_means(K: Floats, A: Floats, n_rows: int, max_iter: int) -> ExactRun:
+@dataclass(frozen=True, eq=False)
+class ExactStep:
+    """A run between two steps: coefficients, the labels that they come from, how often a cluster started again."""
+
+    A: Floats
+    labels: NDArray[np.intp]
+    reseeds: int
+    objective: tuple[float, ...]
+
+
+def exact_kernel_k_means(
+    K: Floats,
+    A: Floats,
+    n_rows: int,
+    max_iter: int,
+    begin: ExactStep | None = None,
+    after: Callable[[ExactStep], None] | None = None,
+) -> ExactRun:
     """Alternate nearest centres and means until no row changes sides.
 
     The objects are the rows, perhaps followed by others that centres start from and that take no part themselves. A
@@ -37,6 +55,11 @@ def exact_kernel_k_means(K: Floats, A: Floats, n_rows: int, max_iter: int) -> Ex
         The first centres.
     n_rows : int
         How many of the objects are rows to be clustered: the first.
+    max_iter : int
+    begin : ExactStep, optional
+        Where a run was stopped.
+    after : callable, optional
+        Told of every step.
 
     Examples
     --------
@@ -49,6 +72,8 @@ def exact_kernel_k_means(K: Floats, A: Floats, n_rows: int, max_iter: int) -> Ex
     c, kappa = len(A), np.diagonal(K)[:n_rows]
     labels, reseeds = None, 0
     objective: list[float] = []
+    if begin is not None:
+        A, labels, reseeds, objective = begin.A, begin.labels, begin.reseeds, list(begin.objective)
     while True:
         G = A @ K  # (c, p)
         norms = np.einsum("cp,cp->c", G, A)
@@ -69,3 +94,5 @@ def exact_kernel_k_means(K: Floats, A: Floats, n_rows: int, max_iter: int) -> Ex
                 break
             A[k], nearest[worst], reseeds = 0, 0, reseeds + 1
             A[k, worst] = 1
+        if after is not None:
+            after(ExactStep(A, labels, reseeds, tuple(objective)))

@@ -7,6 +7,7 @@ minimise the objective are ``w * u_j^m`` divided by their sum.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from ..kernels import Kernel
 from .fuzzy import memberships
 
-__all__ = ["LiteralRun", "kernel_distances_from", "kernel_matrix", "weighted_kernel_fcm"]
+__all__ = ["LiteralRun", "LiteralStep", "kernel_distances_from", "kernel_matrix", "weighted_kernel_fcm"]
 
 Floats = NDArray[Any]
 
@@ -37,16 +38,37 @@ class LiteralRun:
     converged: bool
 
 
+@dataclass(frozen=True, eq=False)
+class LiteralStep:
+    """A run between two steps: coefficients, the memberships that they come from, J of each step."""
+
+    A: Floats
+    U: Floats
+    objective: tuple[float, ...]
+
+
 def weighted_kernel_fcm(
-    K: Floats, weights: Floats, A: Floats, fuzzifier: float, tol: float, max_iter: int
+    K: Floats,
+    weights: Floats,
+    A: Floats,
+    fuzzifier: float,
+    tol: float,
+    max_iter: int,
+    begin: LiteralStep | None = None,
+    after: Callable[[LiteralStep], None] | None = None,
 ) -> LiteralRun:
     """Alternate coefficients and memberships from the start A until no membership moves (squared) by `tol`.
 
-    Objects of weight zero get memberships and take no part in centres, prototypes or stopping.
+    Objects of weight zero get memberships and take no part in centres, prototypes or stopping. `after` is told of every
+    step, and a run that was stopped goes on from the one that it is given as `begin`.
     """
     diagonal = np.diag(K)
     part = weights > 0
-    U, objective, n_iter = None, [], 0
+    U: Floats | None = None
+    objective: list[float] = []
+    if begin is not None:
+        A, U, objective = begin.A, begin.U, list(begin.objective)
+    n_iter = len(objective)
     while True:
         KA = K @ A
         norms = np.einsum("ic,ic->c", A, KA)
@@ -63,6 +85,8 @@ def weighted_kernel_fcm(
         mass = W.sum(axis=0)
         A = np.where(mass > 0, W / np.where(mass > 0, mass, 1), A)  # a cluster without mass keeps its centre
         U, n_iter = U_new, n_iter + 1
+        if after is not None:
+            after(LiteralStep(A, U, tuple(objective)))
 
 
 def kernel_distances_from(K: Floats) -> Any:

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from ..maps.base import Centres, Map
 from .crisp import Nearest, cluster_sums
 from .fuzzy import d2_seeds, distances_from
+from .index import CentreIndex
+from .many import MANY, seeds_in_groups, winners_in_slices
 
 __all__ = ["LloydRun", "best_lloyd_run", "lloyd"]
 
 Floats = NDArray[Any]
 _NEAREST = Nearest()
+_STEPS_OF_MANY = 10  # what is left to do, passes over all rows do
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +39,12 @@ def lloyd(
     max_iter: int,
     rule: Any = _NEAREST,
     weights: Floats | None = None,
+    indexed: bool = False,
 ) -> LloydRun:
     """Alternate nearest centres and means until no object changes sides; an empty cluster keeps its centre."""
     centres, labels = start, None
     for _ in range(max_iter + 1):
-        D = rule.distances(Z, kappa, centres)
-        new_labels = D.argmin(axis=1)
-        nearest = D.min(axis=1)
+        new_labels, nearest = winners_in_slices(Z, kappa, centres, rule, CentreIndex.of(centres) if indexed else None)
         objective = float(nearest.sum(dtype=np.float64) if weights is None else nearest @ weights)
         S, counts = cluster_sums(Z, new_labels, centres.n_clusters, weights)
         if labels is not None and (labels == new_labels).all():
@@ -63,9 +65,14 @@ def best_lloyd_run(
     rng: np.random.Generator,
     rule: Any = _NEAREST,
     weights: Floats | None = None,
+    indexed: bool = False,
 ) -> LloydRun:
-    """Run from several greedy D² seedings and keep the one of lowest objective."""
+    """Run from several greedy D² seedings and keep the one of lowest objective; of many clusters from one."""
     w = np.ones(len(Z)) if weights is None else weights
+    if n_clusters >= MANY:
+        seeds = seeds_in_groups(Z, kappa, map_, w, n_clusters, rng)
+        start, steps = Centres.from_means(Z[seeds], map_), min(max_iter, _STEPS_OF_MANY)
+        return lloyd(Z, kappa, start, map_, steps, rule, weights, indexed)
 
     def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
         for _ in range(n_init):

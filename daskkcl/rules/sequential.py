@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ RULES = (
     "distance_sensitive",
     "repetition_suppressed",
 )
+MOVE_ALL = {"distance_sensitive", "repetition_suppressed"}  # all centres after every row
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +59,17 @@ class SequentialRule:
 
     def __call__(self, seeds: Seeds, Y: Floats, r: Floats, rates: Floats) -> Seeds:
         """Let rows meet the seeds one after another; the state handed in stays as it is."""
-        from . import sequential_loops
-
         after = Seeds(seeds.centres.copy(), seeds.counts.copy(), seeds.extra.copy())
-        loop = getattr(sequential_loops, self.name)
         Y, r = np.ascontiguousarray(Y), np.ascontiguousarray(r)
-        loop(Y, r, rates, np.array(self.numbers, np.float64), after.centres, after.counts, after.extra)
+        self.loop()(Y, r, rates, np.array(self.numbers, np.float64), after.centres, after.counts, after.extra)
         return after
+
+    def loop(self) -> Callable[..., None]:
+        """Return the compiled loop."""
+        from . import pair_loops, sequential_loops
+
+        loop: Callable[..., None] = getattr(pair_loops if self.name in MOVE_ALL else sequential_loops, self.name)
+        return loop
 
 
 def warm_up(rule: SequentialRule, dtype: np.dtype[Any], n_extra: int = 0) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled as compiled
+from .powers import binary_logarithm, power_of_two
 
 Floats = NDArray[Any]
 
@@ -36,14 +37,6 @@ def move(M: Floats, k: int, Y: Floats, i: int, a: float) -> None:
     """``M[k] += a (Y[i] - M[k])``."""
     for j in range(M.shape[1]):
         M[k, j] += a * (Y[i, j] - M[k, j])
-
-
-@compiled
-def distances(Y: Floats, r: Floats, M: Floats, out: Floats) -> None:
-    """Nothing but the distances of rows to centres: what every rule here needs at least (for benchmarks)."""
-    for i in range(Y.shape[0]):
-        for k in range(M.shape[0]):
-            out[k] = squared_distance(Y, i, M, k) + r[i]
 
 
 @compiled
@@ -106,11 +99,18 @@ def _frequency_winner(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floa
 
 
 @compiled
+def _reach(d: float, r: float) -> float:
+    """Return how far from a row, squared, a centre may be that is as near to the winner as the row, at d, is.
+
+    By the triangle inequality; a residual counts between row and winner, not between row and centre.
+    """
+    return (math.sqrt(max(d - r, 0.0)) + math.sqrt(d)) ** 2 * (1 + 1e-9)
+
+
+@compiled
 def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Floats) -> int:
     """Find the centres within the winner's distance from the winner, nearest first; return how many there are."""
-    # By the triangle inequality a centre much farther from the row than the winner cannot be near the winner.
-    bound = (math.sqrt(max(D[c] - r, 0.0)) + math.sqrt(D[c])) ** 2 * (1 + 1e-9)
-    q = 0
+    bound, q = _reach(D[c], r), 0
     for j in range(M.shape[0]):
         if j == c or D[j] - r > bound:
             continue
@@ -129,14 +129,16 @@ def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Fl
 @compiled
 def _winner_and_rival(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> tuple[int, int]:
     """Fill the squared distances D of a row and return the centres of least and second least ``n_k D_k``."""
-    _distances_of(Y, i, r, M, D)
-    least, second, winner, rival = n[0] * D[0], np.inf, 0, -1
-    for k in range(1, M.shape[0]):
-        cost = n[k] * D[k]
-        first, next_best = cost < least, cost < second
-        second = least if first else (cost if next_best else second)
-        rival = winner if first else (k if next_best else rival)
-        least, winner = cost if first else least, k if first else winner
+    least, winner = np.inf, 0
+    for k in range(M.shape[0]):
+        D[k] = squared_distance(Y, i, M, k) + r
+        if n[k] * D[k] < least:
+            least, winner = n[k] * D[k], k
+    second, rival = np.inf, -1
+    for k in range(M.shape[0]):
+        cost = n[k] * D[k] if k != winner else np.inf
+        better = cost < second
+        second, rival = cost if better else second, k if better else rival
     return winner, rival
 
 
@@ -172,91 +174,13 @@ def cooperation_controlled(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
     """CCCL (Li and others 2008): all centres in the winner's territory follow; ``numbers[0]`` is phi."""
-    k = M.shape[0]
-    D, between, team = np.empty(k), np.empty(k), np.empty(k, np.int64)
+    D, power = np.empty(M.shape[0]), -0.5 * numbers[0]
     for i in range(Y.shape[0]):
         c = _frequency_winner(Y, i, r[i], M, n, D)
-        q = _territory(M, c, D, r[i], between, team)
-        for s in range(q):
-            j = team[s]
-            ratio = math.sqrt(D[c] / max(D[c], D[j])) if D[c] > 0 else 0.0
-            move(M, j, Y, i, rates[i] * ratio ** numbers[0])
+        bound = _reach(D[c], r[i])
+        for j in range(M.shape[0]):
+            if j != c and D[j] - r[i] <= bound and squared_distance(M, c, M, j) <= D[c] and D[c] > 0:
+                # (d_c / max(d_c, d_j))^phi
+                move(M, j, Y, i, rates[i] * power_of_two(power * binary_logarithm(max(1.0, D[j] / D[c]))))
         move(M, c, Y, i, rates[i])
         n[c] += 1
-
-
-@compiled
-def _move_and_look(M: Floats, k: int, Y: Floats, i: int, a: float, after: int) -> float:
-    """Move a centre by a row and return its squared distance to the next row: one walk over the centre, not two."""
-    total = 0.0
-    for j in range(M.shape[1]):
-        moved = M[k, j] + a * (Y[i, j] - M[k, j])
-        M[k, j] = moved
-        difference = Y[after, j] - moved
-        total += difference * difference
-    return total
-
-
-@compiled
-def distance_sensitive(
-    Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
-) -> None:
-    """DSRPCL (Ma and Wang 2006): all but the nearest are pushed away, by ``d^(-P-2)``.
-
-    ``numbers[0]`` is P.
-    """
-    k, last = M.shape[0], Y.shape[0] - 1
-    D = np.empty(k)
-    _distances_of(Y, 0, r[0], M, D)
-    for i in range(last + 1):
-        winner = 0
-        for j in range(1, k):
-            winner = j if D[j] < D[winner] else winner
-        after = min(i + 1, last)
-        for j in range(k):
-            if j == winner:
-                a = rates[i]
-            elif D[j] > 0:
-                a = -rates[i] * min(1.0, D[j] ** (-0.5 * numbers[0] - 1.0))
-            else:
-                a = 0.0
-            D[j] = _move_and_look(M, j, Y, i, a, after) + r[after]
-        n[winner] += 1
-
-
-@compiled
-def repetition_suppressed(
-    Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
-) -> None:
-    """CoRe (Bacciu and Starita 2008): units that answer a row well learn it, the others unlearn it.
-
-    ``numbers`` are the threshold of winning, the strength of suppression, the rate of widths relative to that of
-    centres, and the least width; ``extra[:, 0]`` are the widths.
-    """
-    k, last = M.shape[0], Y.shape[0] - 1
-    D, phi = np.empty(k), np.empty(k)
-    threshold, strength, width_rate, least_width = numbers[0], numbers[1], numbers[2], numbers[3]
-    _distances_of(Y, 0, r[0], M, D)
-    total = n.sum()
-    for i in range(last + 1):
-        best = 0
-        for j in range(k):
-            phi[j] = math.exp(-0.5 * D[j] / extra[j, 0] ** 2)
-            if D[j] / extra[j, 0] ** 2 < D[best] / extra[best, 0] ** 2:
-                best = j
-        wins, suppression = 0, 0.0
-        for j in range(k):
-            if j == best or phi[j] >= threshold:
-                suppression += n[j] / total * phi[j]
-                wins += 1
-        suppression *= strength / wins
-        after = min(i + 1, last)
-        for j in range(k):
-            won = j == best or phi[j] >= threshold
-            push = phi[j] if won else -min(1.0, (phi[j] * suppression) ** 2)
-            width = extra[j, 0]
-            extra[j, 0] = max(least_width, width + width_rate * rates[i] * push * D[j] / width)
-            D[j] = _move_and_look(M, j, Y, i, rates[i] * push, after) + r[after]
-            if won:
-                n[j] += 1
-        total += wins

@@ -15,6 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["ExactSum"]
 
+_PIECE = 2**15  # numbers added at a time
+
+
+def _added(a: NDArray[Any], a_low: NDArray[Any], b: NDArray[Any], b_low: NDArray[Any]) -> tuple[Any, Any]:
+    high = a + b
+    c = high - a
+    low = (a_low + b_low) + ((a - (high - c)) + (b - c))
+    # renormalise, so that high is the rounded sum
+    total = high + low
+    return total, low - (total - high)
+
 
 @dataclass(frozen=True, eq=False)
 class ExactSum:
@@ -36,14 +47,16 @@ class ExactSum:
         return cls(np.zeros(shape), np.zeros(shape))
 
     def __add__(self, term: ExactSum | ArrayLike) -> ExactSum:
-        b, low = (term.high, self.low + term.low) if isinstance(term, ExactSum) else (np.asarray(term, float), self.low)
-        a = self.high
-        high = a + b
-        c = high - a
-        low = low + ((a - (high - c)) + (b - c))
-        # renormalise, so that high is the rounded sum
-        total = high + low
-        return ExactSum(total, low - (total - high))
+        other = term if isinstance(term, ExactSum) else ExactSum(np.asarray(term, float), np.zeros(()))
+        if self.high.size <= _PIECE or self.high.shape != other.high.shape:
+            return ExactSum(*_added(self.high, self.low, other.high, other.low))
+        high, low = np.empty_like(self.high), np.empty_like(self.low)
+        step = max(1, _PIECE * len(high) // high.size)
+        for first in range(0, len(high), step):  # temporaries of a piece stay in cache, and are small
+            piece = slice(first, first + step)
+            other_low = other.low[piece] if other.low.ndim else other.low
+            high[piece], low[piece] = _added(self.high[piece], self.low[piece], other.high[piece], other_low)
+        return ExactSum(high, low)
 
     @property
     def value(self) -> NDArray[np.float64]:

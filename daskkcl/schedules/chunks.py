@@ -45,9 +45,10 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     n_rows, block_rows = setup.problem.n_rows, setup.layout("chunks").block_rows
     rounds = [*range(position, n_rows, settings.chunk_rows * _ROUND_CHUNKS), n_rows]
     blocks = [[a + edge for edge in block_edges(b - a, block_rows)] for a, b in pairwise(rounds)]
-    rows = RowReader(setup.engine, setup.source, sorted({edge for edges in blocks for edge in edges}))
-    setup.engine.progress.begin("chunks", n_rows)
-    setup.engine.progress.advance(position)
+    rows = RowReader(setup.engine, setup.source, sorted({n_rows, *(edge for edges in blocks for edge in edges)}))
+    if blocks:
+        setup.engine.progress.begin("chunks", n_rows)
+        setup.engine.progress.advance(position)
     for edges in blocks:
         for level, summary in _run_round(setup, rows, edges, start, settings, key):
             wait(levels, level, summary, setup.map_, start, settings, key)

@@ -104,8 +104,7 @@ def means_of(centres: Centres, map_: Map) -> Floats:
 def label_rows(rows: Floats, model: Model) -> tuple[NDArray[np.int32], float]:
     """Return the labels of rows in memory, and the sum of their distances to the centres that won."""
     out, objective = np.empty(len(rows), dtype=np.int32), 0.0
-    for tile, labels, D in labelled_tiles(rows, 0, model):
+    for tile, labels, nearest, _ in labelled_tiles(rows, 0, model):
         out[tile.start :][: len(labels)] = model.numbers(labels)
-        nearest = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
         objective += float(nearest[labels >= 0].sum(dtype=np.float64))
     return out, objective

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.scratch import Scratch
-from ..blocks.shuffle import Shuffled, write_run
+from ..blocks.shuffle import Shuffled, spans, write_run
 from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
 from ..blocks.sparse import CsrSource, fullest
 from ..errors import InvalidInputError
@@ -398,18 +398,24 @@ def shuffle(
     if engine.cluster is not None:
         engine.cluster.check_shared(scratch.path)
     engine = engine.with_threads(layout.threads)
-    edges = row_edges(engine, source, layout)
+    edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(
         key, source.n_rows, source.n_features, source.dtype, bucket_rows, tuple(edges), scratch, source.sparse
     )
-    runs = count()
+    number_of = {start: number for number, start in enumerate(edges[:-1])}
 
     def write(graph: Graph) -> Consume:
         shared = graph.value(shuffled)
-        return lambda start, rows: graph.call(write_run, rows, next(runs), shared)
+        return lambda start, rows: graph.call(write_run, rows, number_of[start], shared)
 
+    absent = [number for number in range(len(edges) - 1) if not shuffled.has_run(number)]
+    if not absent:
+        return shuffled
     engine.progress.begin("shuffling", source.n_rows)
-    run_blocks(engine, source, edges, write, watch="write_run", step=layout.block_rows)
+    if len(absent) < len(edges) - 1:
+        engine.progress.advance((len(edges) - 1 - len(absent)) * layout.block_rows)
+    for first, last in spans(absent):  # all of them, but for runs that an earlier process of this run has written
+        run_blocks(engine, source, edges[first : last + 2], write, watch="write_run", step=layout.block_rows)
     engine.progress.end()
     return shuffled
 

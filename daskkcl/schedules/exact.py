@@ -16,7 +16,7 @@ from ..maps.landmarks import LandmarkMap
 from ..planning import Stage, tile_rows
 from ..random import FixedOrder
 from ..rules.competitive import Rates
-from ..rules.exact import ExactRun, exact_kernel_k_means
+from ..rules.exact import ExactRun, ExactStep, exact_kernel_k_means
 from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import kernel_distances_from
 from ..system import single_threaded
@@ -215,13 +215,42 @@ def best_kernel_k_means(
     setup: Setup, exact: ExactRows, init: Any, n_init: int, max_iter: int, rng: np.random.Generator
 ) -> ExactRun:
     """Run kernel k-means from several starts and keep the run of lowest objective."""
-    best: ExactRun | None = None
+    saved, n_done, step, best = setup.checkpoint.load(), 0, None, None
+    if saved:
+        n_done = int(saved["n_done"])
+        if "A" in saved:
+            step = ExactStep(saved["A"], saved["labels"], int(saved["reseeds"]), tuple(saved["objective"].tolist()))
+        if "best_A" in saved:
+            objective, converged = tuple(saved["best_objective"].tolist()), bool(saved["best_converged"])
+            best = ExactRun(saved["best_A"], saved["best_norms"], objective, converged)
+
+    def save(number: int, now: ExactStep | None) -> None:
+        state: dict[str, Any] = {"n_done": np.array(number)}
+        if now is not None:
+            state |= {"A": now.A, "labels": now.labels, "reseeds": np.array(now.reseeds)}
+            state["objective"] = np.array(now.objective)
+        if best is not None:
+            state |= {"best_A": best.A, "best_norms": best.norms, "best_objective": np.array(best.objective)}
+            state["best_converged"] = np.array(best.converged)
+        setup.checkpoint.save(state, soon=number < n_init)
+
     with single_threaded():
-        for _ in range(n_init):
-            start = first_centres(setup, exact, init, rng)
-            run = exact_kernel_k_means(exact.K, start.A, len(exact.numbers), max_iter)
+        for number in range(n_init):
+            start = first_centres(setup, exact, init, rng)  # drawn again, so that the next ones are as they were
+            if number < n_done:
+                continue
+            run = exact_kernel_k_means(
+                exact.K,
+                start.A,
+                len(exact.numbers),
+                max_iter,
+                step,
+                lambda now: save(number, now),  # noqa: B023
+            )
+            step = None
             if best is None or run.objective[-1] < best.objective[-1]:
                 best = run
+            save(number + 1, None)
     assert best is not None
     return best
 

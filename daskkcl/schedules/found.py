@@ -52,7 +52,8 @@ def clusters_of_seeds(setup: Setup, coordinates: Coordinates, seeds: Seeds, reac
     M, counts = _join(M, seeds.counts, groups)
     model = Model(setup.reader, coordinates.centres(M), Nearest())
     data = Dataset(setup.engine, setup.source, setup.layout("labelling"))
-    own = sum_pass(data, model, "counting").mass.value > 0
+    counted = setup.checkpoint.once("counts", lambda: {"mass": sum_pass(data, model, "counting").mass.value})
+    own = counted["mass"] > 0
     return Found(Model(setup.reader, coordinates.centres(M[own]), Nearest()), counts[own], len(seeds.counts))
 
 

@@ -151,10 +151,13 @@ def sample_fuzzy(
         points = (sample.Z, sample.kappa, weights_of(setup.problem, numbers))
         n_init = settings.n_init if start is None else 0
         run = run_on_points(points, setup.map_, settings, setup.problem.key.child("rsekfcm"), n_init, start)
-        if settings.max_passes == 0:
-            return FuzzyResult(setup.map_, run.centres, run.objective, run.n_iter, run.converged)
         saved = {"pass_means": np.asarray(run.centres.means), "pass_history": np.empty(0)}
+        if settings.max_passes == 0:
+            saved |= {"history": np.array(run.objective), "end": np.array([run.n_iter, run.converged])}
         checkpoint.save(saved)
+    if settings.max_passes == 0:
+        centres, (n_iter, converged) = Centres.from_means(saved["pass_means"], setup.map_), saved["end"].tolist()
+        return FuzzyResult(setup.map_, centres, tuple(saved["history"].tolist()), n_iter, bool(converged))
     return exact_passes(setup, saved, settings, settings.max_passes, checkpoint)
 
 
@@ -220,7 +223,10 @@ def full_passes(
 
 def nearest_prototypes(setup: Setup, data: Dataset, model: Model) -> tuple[Centres, NDArray[np.int64]]:
     """Return the row nearest to every centre, as a centre, and its number."""
-    found = label_pass(data, model, None, setup.problem.weights)
-    numbers = found.nearest[:, 1].astype(np.int64)
+
+    def look() -> dict[str, Any]:
+        return {"numbers": label_pass(data, model, None, setup.problem.weights).nearest[:, 1].astype(np.int64)}
+
+    numbers = setup.checkpoint.once("prototypes", look)["numbers"]
     rows = gather(setup.engine, setup.source, numbers, setup.layout("sampling"))
     return Centres.from_means(setup.map_.measure(rows)[0], setup.map_), numbers

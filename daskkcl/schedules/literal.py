@@ -20,7 +20,7 @@ from ..maps.landmarks import LandmarkMap
 from ..maps.stored import restore_rows, store_rows
 from ..random import Key
 from ..rules.fuzzy import d2_seeds
-from ..rules.kernel_fuzzy import LiteralRun, kernel_distances_from, kernel_matrix, weighted_kernel_fcm
+from ..rules.kernel_fuzzy import LiteralRun, LiteralStep, kernel_distances_from, kernel_matrix, weighted_kernel_fcm
 from .checkpoint import Checkpoint
 from .fuzzy import FuzzyResult, FuzzySettings
 from .graph import Graph, Window
@@ -83,17 +83,25 @@ class Literal:
     extend: str
     tile_rows: int
 
-    def runs(self, objects: Objects, key: Key, carried: int = 0) -> LiteralRun:
+    def runs(self, objects: Objects, key: Key, carried: int = 0, checkpoint: Checkpoint | None = None) -> LiteralRun:
         """Run weighted KFCM (Algorithm 3) on the kernel matrix of some objects; of several seedings keep the lowest J.
 
         The first `carried` objects are prototypes of an earlier run: when starting rows were given, runs go on there.
+        With a checkpoint every step is saved, and what is saved is gone on from.
         """
+        saved = None if checkpoint is None else checkpoint.load()
+        n_done, step, runs = _restore_seedings(saved)
         settings, n, c = self.settings, len(objects.rows), self.settings.n_clusters
         given = self.start_rows is not None
         joined = self._with_start(objects, carried)
         K, weights, rng = kernel_matrix(self.kernel, joined.rows), joined.weights, key.generator()
-        runs: list[LiteralRun] = []
-        for _ in range(1 if given else settings.n_init):
+        n_seedings = 1 if given else settings.n_init
+
+        def save(number: int, now: LiteralStep | None) -> None:
+            if checkpoint is not None:
+                checkpoint.save(_seedings_state(number, now, runs), soon=number < n_seedings)
+
+        for number in range(n_seedings):  # seeds are drawn again, so that the next ones are as they were
             if given:
                 seeds = np.arange(n, n + c) if len(joined.rows) > n else np.arange(c)
             elif settings.seeding == "random":
@@ -103,9 +111,15 @@ class Literal:
                 seeds = d2_seeds(kernel_distances_from(K), weights, c, rng)
             A = np.zeros((len(joined.rows), c))
             A[seeds, np.arange(c)] = 1
-            run = weighted_kernel_fcm(K, weights, A, settings.fuzzifier, settings.tol, settings.max_iter)
+            if number < n_done:
+                continue
+            after = None if checkpoint is None else lambda now: save(number, now)  # noqa: B023
+            ends = (settings.fuzzifier, settings.tol, settings.max_iter)
+            run = weighted_kernel_fcm(K, weights, A, *ends, begin=step, after=after)
+            step = None
             if not runs or run.objective[-1] < runs[0].objective[-1]:
                 runs = [run]  # one at a time: memberships of all of them may be large
+            save(number + 1, None)
         return runs[0]
 
     def _with_start(self, objects: Objects, carried: int) -> Objects:
@@ -149,16 +163,14 @@ class Literal:
 
 def sample_literal(setup: Setup, literal: Literal, sample_rows: int, checkpoint: Checkpoint) -> FuzzyResult:
     """Cluster a sample by its kernel matrix and extend (rseKFCM, Algorithm 4); a sample of all rows is KFCM."""
-    problem, saved = setup.problem, checkpoint.load()
+    problem = setup.problem
     rows, numbers = draw_rows(problem, setup.source, setup.engine, setup.layout("sampling"), sample_rows)
     if sample_rows >= problem.n_rows:  # KFCM: rows as they stand, which is also the order of ties
         order = np.argsort(numbers)
         rows, numbers = rows[order], numbers[order]
     objects = Objects(rows, numbers, weights_of(problem, numbers))
     setup.engine.progress.begin("kernel matrix", len(rows))
-    run = _restore_run(saved) if saved else literal.runs(objects, problem.key.child("rsekfcm"))
-    if saved is None:
-        checkpoint.save(_run_state(run))
+    run = literal.runs(objects, problem.key.child("rsekfcm"), checkpoint=checkpoint)
     setup.engine.progress.advance(len(rows))
     setup.engine.progress.end()
     return literal.result(objects, run, problem.dtype)
@@ -255,6 +267,22 @@ def _chunks(rows: Floats, position: int, shared: Any) -> Iterator[tuple[int, Obj
         part = own > 0  # a row of weight zero has no part in a run
         if part.any():
             yield place // step, Objects(chunk[part], numbers[part], own[part])
+
+
+def _seedings_state(n_done: int, step: LiteralStep | None, best: list[LiteralRun]) -> dict[str, Any]:
+    state: dict[str, Any] = {"n_done": np.array(n_done)}
+    if step is not None:
+        state |= {"step_A": step.A, "step_U": step.U, "step_history": np.array(step.objective)}
+    return {**state, **_run_state(best[0])} if best else state
+
+
+def _restore_seedings(state: dict[str, Any] | None) -> tuple[int, LiteralStep | None, list[LiteralRun]]:
+    if state is None:
+        return 0, None, []
+    step = None
+    if "step_A" in state:
+        step = LiteralStep(state["step_A"], state["step_U"], tuple(state["step_history"].tolist()))
+    return int(state["n_done"]), step, [_restore_run(state)] if "A" in state else []
 
 
 def _run_state(run: LiteralRun) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def kernel_k_means(
         history, reseeds = saved["history"].tolist(), int(saved["reseeds"])
         converged = bool(saved["converged"])
     while len(history) < max_iter and not converged:
-        sums = sum_pass(data, Model(setup.reader, centres, rule), f"pass {len(history) + 1}")
+        sums = sum_pass(data, Model.of(setup.reader, centres, rule, setup.problem.indexed), f"pass {len(history) + 1}")
         history.append(float(sums.objective.value))
         counts = sums.mass.value
         empty = np.flatnonzero(counts == 0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.codes import codes_are_whole, make_codes, open_codes
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source, ZarrSource
 from ..kernels import Kernel
@@ -16,9 +17,11 @@ from ..maps.landmarks import choose_landmarks
 from ..maps.nearest import NearestLandmarks
 from ..maps.recipes import Making, Stream
 from ..maps.spectral import SpectralMap, code_sums
+from ..maps.stored import restore_rows, store_rows
 from ..maps.streamed import Coded
 from ..planning import Plan, block_edges
 from ..rules.sums import ExactSum
+from .checkpoint import Checkpoint
 from .data import Consume, run_blocks
 from .engine import Engine
 from .graph import Graph
@@ -42,20 +45,23 @@ def make_map(
     typical: Floats,
     n_clusters: int,
     scratch: Scratch,
+    checkpoint: Checkpoint,
 ) -> tuple[Map, Map, Source]:
     """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them.
 
     `typical` rows give the width of the kernel: some of the sample, as often as their weights say.
     """
     kernel = None if problem.kernel is None else problem.kernel.resolve(typical)
-    landmarks = _landmarks(problem, engine, plan, source, sample, kernel)
+    landmarks = _landmarks(problem, engine, plan, source, sample, kernel, checkpoint)
     size = len(landmarks) if problem.recipe.uses_landmarks else problem.n_landmarks
     making = Making(sample, landmarks, size, kernel, problem.dtype, problem.key, problem.n_rows, n_clusters)
     made = problem.recipe.begin(making)
     if isinstance(made, Coded):
-        return _coded_map(problem, engine, plan, source, made, scratch)
-    for _ in range(problem.recipe.n_streams):
-        made = _stream(problem, engine, plan, source, cast(Stream, made))
+        return _coded_map(problem, engine, plan, source, made, scratch, checkpoint)
+    for number in range(problem.recipe.n_streams):
+        stream = cast(Stream, made)
+        sums = checkpoint.once(f"map-{number}", lambda: _sums(problem, engine, plan, source, stream))  # noqa: B023
+        made = stream.finish([sums[str(i)] for i in range(len(sums))])
     map_ = cast(Map, made)
     map_.settle()
     return map_, map_, source
@@ -64,14 +70,25 @@ def make_map(
 # --- landmarks ---------------------------------------------------------------------------------------------------
 
 
-def _landmarks(problem: Problem, engine: Engine, plan: Plan, source: Source, sample: Any, kernel: Kernel | None) -> Any:
+def _landmarks(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    source: Source,
+    sample: Any,
+    kernel: Kernel | None,
+    checkpoint: Checkpoint,
+) -> Any:
     if not problem.recipe.uses_landmarks:
         return sample[:0]
     if not isinstance(problem.landmarks, str):
         return SparseRows.of(problem.landmarks) if is_sparse(sample) else problem.landmarks
     m = min(problem.n_landmarks, len(sample))
     if problem.landmarks == "kmeans":
-        return k_means_landmarks(problem, engine, plan, source, sample, m)
+        found = checkpoint.once(
+            "landmarks", lambda: store_rows("rows", k_means_landmarks(problem, engine, plan, source, sample, m))
+        )
+        return restore_rows("rows", found, problem.source.n_features)
     return choose_landmarks(problem.landmarks, sample, m, kernel, problem.key)
 
 
@@ -91,13 +108,15 @@ def _pass(
     return total
 
 
-def _stream(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: Stream) -> Any:
+def _sums(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: Stream) -> dict[str, Floats]:
+    """Return the sums over all rows that a map in the making wants, numbered."""
+
     def work(graph: Graph) -> Consume:
         shared = graph.value((stream, problem.tile_rows, problem.nan, problem.dtype))
         return lambda start, rows: graph.call(map_block, rows, start, shared)
 
     totals = _pass(problem, engine, plan, source, stream.title, work, add_sums, "map_block")
-    return stream.finish([total.value for total in totals])
+    return {str(i): total.value for i, total in enumerate(totals)}
 
 
 @task
@@ -125,43 +144,49 @@ def add_sums(parts: list[list[ExactSum]]) -> list[ExactSum]:
 
 
 def _coded_map(
-    problem: Problem, engine: Engine, plan: Plan, source: Source, made: Coded, scratch: Scratch
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    source: Source,
+    made: Coded,
+    scratch: Scratch,
+    checkpoint: Checkpoint,
 ) -> tuple[Map, Map, Source]:
     """Turn rows into codes once; leave these in memory or scratch, where all later passes read them.
 
     Workers of a cluster without a scratch folder in common find no place for them: rows are then read again.
     """
+    from scipy.sparse import csr_array
+
     nearest = made.nearest
     nearest.settle()
     columns, layout = 2 * nearest.n_neighbors, plan.layout("mapping")
     target: Any = None
-    if not problem.keep_codes:
-        pass  # a map on its own: nobody reads them again
-    elif plan.keep == "codes" and engine.local:
+    # A map on its own has nobody who reads them again.
+    stored = problem.keep_codes and plan.keep != "codes" and (engine.local or problem.scratch is not None)
+    if problem.keep_codes and plan.keep == "codes" and engine.local:
         target = np.empty((source.n_rows, columns), dtype=np.float32)
-    elif engine.local or problem.scratch is not None:
-        import zarr
 
-        target = zarr.create_array(
-            scratch.file("codes.zarr"),
-            shape=(source.n_rows, columns),
-            chunks=(min(layout.block_rows, source.n_rows), columns),
-            dtype=np.float32,
-            fill_value=np.nan,
-            compressors=None,
-            config={"write_empty_chunks": True},
-        )
+    def encode() -> dict[str, Any]:
+        nonlocal target
+        if stored:
+            target = make_codes(scratch, (source.n_rows, columns), layout.block_rows)
 
-    def work(graph: Graph) -> Consume:
-        shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
-        return lambda start, rows: graph.call(encode_block, rows, start, shared)
+        def work(graph: Graph) -> Consume:
+            shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
+            return lambda start, rows: graph.call(encode_block, rows, start, shared)
 
-    products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
-    map_: SpectralMap = made.finish(products, sums)
+        products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
+        return {"values": products.data, "columns": products.indices, "starts": products.indptr, "sums": sums}
+
+    found = checkpoint.once("codes", encode, lambda: not stored or codes_are_whole(scratch, source.n_rows))
+    m = len(found["sums"])
+    products = csr_array((found["values"], found["columns"], found["starts"]), shape=(m, m))
+    map_: SpectralMap = made.finish(products, found["sums"])
     map_.settle()
-    if target is None:
+    if not stored and target is None:
         return map_, map_, source
-    codes = ArraySource(target) if isinstance(target, np.ndarray) else ZarrSource(target)
+    codes = ZarrSource(open_codes(scratch)) if stored else ArraySource(target)
     return map_.codes, map_, codes
 
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from ..maps.base import Centres
 from ..random import Key
 from ..rules.crisp import cluster_sums
-from ..rules.fuzzy import Fuzzy
 from ..rules.sums import ExactSum
+from .checkpoint import Checkpoint
 from .data import Dataset
 from .graph import Graph
 from .tasks import Model, Reader, Sums, labelled_tiles, sum_block, task, tiles
 
-__all__ = ["Labelling", "RandomLabels", "label_pass", "label_sums", "reduce_pass", "sum_pass"]
+__all__ = ["Labelling", "RandomLabels", "label_pass", "label_means", "once_labelled", "reduce_pass", "sum_pass"]
 
 Floats = NDArray[Any]
 
@@ -56,18 +56,18 @@ def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, .
     return total
 
 
-def label_sums(
+def label_means(
     data: Dataset,
     reader: Reader,
     labels: NDArray[Any] | RandomLabels,
     n_clusters: int,
     weights: Floats | None = None,
-) -> tuple[Centres, Any]:
+) -> tuple[Floats, Floats]:
     """Return the means and counts (weights) of clusters given by a label for every row (negative: nobody's)."""
     shared = (reader, labels, n_clusters, weights)
     total = reduce_pass(data, label_sum_block, Sums.combine, shared, "initial labels")
     counts = total.mass.value
-    return Centres.from_means(total.S.value / np.where(counts > 0, counts, 1)[:, None], reader.map_), counts
+    return total.S.value / np.where(counts > 0, counts, 1)[:, None], counts
 
 
 @task
@@ -119,6 +119,19 @@ class Labelling:
             )
         return total
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything as arrays, for a checkpoint."""
+        return {
+            name: value.to_array() if isinstance(value, ExactSum) else np.asarray(value)
+            for name, value in vars(self).items()
+        }
+
+    @staticmethod
+    def from_arrays(arrays: dict[str, Any]) -> Labelling:
+        """Return what `to_arrays` wrote."""
+        sums = {name: ExactSum.from_array(arrays[name]) for name in ("weight", "objective", "spread")}
+        return Labelling(**{**arrays, **sums, "n_dropped": int(arrays["n_dropped"])})
+
     @property
     def order(self) -> NDArray[np.intp]:
         """The canonical order of clusters: heaviest first, ties by first row; empty ones last."""
@@ -136,6 +149,19 @@ def label_pass(data: Dataset, model: Model, store: Any, weights: Floats | None =
     return reduce_pass(data, count_labels, Labelling.combine, (model, store, weights), "labelling")
 
 
+def once_labelled(
+    checkpoint: Checkpoint, data: Dataset, model: Model, store: Any, weights: Floats | None = None
+) -> Labelling:
+    """Label every row, unless that was done when the run came here before and the labels are still in `store`."""
+
+    def label() -> dict[str, Any]:
+        if store is not None:
+            store.begin()
+        return label_pass(data, model, store, weights).to_arrays()
+
+    return Labelling.from_arrays(checkpoint.once("labels", label, lambda: store is None or store.whole))
+
+
 @task
 def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floats | None = None) -> Labelling:
     """Label a block, store the labels, count them and add up the objective."""
@@ -143,7 +169,7 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
     counts, first = np.zeros(c, dtype=np.int64), np.full(c, np.iinfo(np.int64).max)
     weight, objective, spread = ExactSum.zeros((c,)), ExactSum.zeros(()), ExactSum.zeros(())
     nearest, n_dropped, stored = np.full((c, 2), np.inf), 0, []
-    for tile, labels, D in labelled_tiles(block, start, model):
+    for tile, labels, own, D in labelled_tiles(block, start, model):
         stored.append(model.numbers(labels).astype(np.int32))
         w = tile.weights(weights)
         inside, part = labels >= 0, labels >= 0 if weights is None else np.asarray(w) > 0
@@ -154,7 +180,7 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
         )
         present, where = np.unique(labels[part], return_index=True)
         first[present] = np.minimum(first[present], tile.start + np.flatnonzero(part)[where])
-        if isinstance(model.rule, Fuzzy):
+        if D is not None:
             W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
             W *= D
             if w is not None:
@@ -166,7 +192,6 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
             rows = D.argmin(axis=0)
             nearest = _nearer(nearest, np.stack([D[rows, np.arange(c)], tile.start + rows], axis=1))
         else:
-            own = np.take_along_axis(D, np.maximum(labels, 0)[:, None], axis=1)[:, 0]
             objective = objective + own[inside].sum(dtype=np.float64)
     if store is not None:
         store.write(start, np.concatenate(stored))

@@ -100,6 +100,7 @@ def compete_row_by_row(
     rows = _Rows(setup, coordinates, walk)
     progress = setup.engine.progress
     while epoch < walk.n_epochs and not walk.rests(moves):
+        rows.prepare(epoch, position)
         progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
         progress.advance(position)
         for seeds, position in rows.meet(seeds, epoch, position):  # noqa: B020  (the state goes in and comes out)
@@ -145,20 +146,28 @@ class _Rows:
     def __init__(self, setup: Setup, coordinates: Coordinates, walk: SequentialWalk) -> None:
         self._setup, self._coordinates, self._walk = setup, coordinates, walk
         self._shuffled: ShuffledBlocks | None = None
+        self._epoch_blocks: ShuffledBlocks | None = None
         self._kept: list[list[MetTile]] | None = None
+
+    def prepare(self, epoch: int, begin: int) -> None:
+        """Shuffle, or measure what is kept, where an epoch needs it."""
+        if self._setup.plan.keep != "measurements" or not self._setup.engine.local:
+            self._epoch_blocks = self._blocks(epoch, begin)
+        elif self._kept is None:
+            self._kept = self._measure_all()
 
     def meet(self, seeds: Seeds, epoch: int, begin: int) -> Any:
         """Let the rows of an epoch from a position on meet the seeds; yield the seeds and the next position."""
         n_rows = self._setup.problem.n_rows
-        if self._setup.plan.keep == "measurements" and self._setup.engine.local:
-            if self._kept is None:
-                self._kept = self._measure_all()
+        if self._kept is not None:
             for block in self._kept:
                 seeds = meet_rows(seeds, block, begin, epoch, n_rows, self._walk)
             self._setup.engine.progress.advance(n_rows - begin)
             yield seeds, n_rows
             return
-        blocks, many = self._blocks(epoch, begin), self._setup.engine.segment(_SEGMENT_BLOCKS)
+        blocks, self._epoch_blocks = self._epoch_blocks, None
+        assert blocks is not None
+        many = self._setup.engine.segment(_SEGMENT_BLOCKS)
         for segment in range(blocks.first_block, blocks.n_blocks, many):
             stop = min(blocks.n_blocks, segment + many)
             seeds = self._run_segment(blocks, seeds, range(segment, stop), epoch)

@@ -7,7 +7,10 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +32,9 @@ from ..maps.spectral import CodeMap
 from ..planning import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
+from ..rules.many import MANY, warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
+from .checkpoint import Checkpoint
 from .cluster import Cluster, Worker
 from .data import explain_bad_row, gather, load_rows, usable
 from .engine import Engine
@@ -64,6 +69,8 @@ class Problem:
     keep_codes: bool = True  # of a map in two steps, for later passes
     weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
     weight_unit: float = 1.0  # what they were divided by
+    indexed: bool = False  # rows meet only the centres that an index finds near them
+    durable: bool = False  # whether the run has a checkpoint, and is to find again what it left in scratch
 
     @property
     def n_rows(self) -> int:
@@ -102,7 +109,7 @@ class Problem:
     def sample_rows(self) -> int:
         """Rows of the sample: depends on the problem's shape only."""
         affordable = _SAMPLE_BYTES // (8 * self.cells)
-        rows = max(min(_SAMPLE_ROWS, affordable), 20 * self.c)
+        rows = max(min(_SAMPLE_ROWS, affordable), min(20 * self.c, max(20 * MANY, 5 * self.c)))
         if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
             rows = max(rows, self.n_landmarks)
         if self.landmarks_by("kmeans") or self.landmarks_by("leverage"):
@@ -132,12 +139,22 @@ class Problem:
         if self.source.sparse:  # a tile made dense, a product before it is in its place
             scratch += min(rows, TILE_ROWS) * (2 * itemsize + 8) * max(inner, self.n_measurements)
             scratch += rows * self.cells * (itemsize + 8)
-        return rows * (self.measured_bytes + self.c * (3 * itemsize + 8) + 32) + scratch
+        met = rows * self.c * (3 * itemsize + 8)
+        if self.indexed:  # a few candidates a row; small coordinates; numbers of centres in the order of clusters
+            met = rows * 1024 + 64 * self.c
+        return rows * (self.measured_bytes + 32) + met + scratch
 
     @property
     def sums_bytes(self) -> int:
         """Sums of measurements with their errors, temporaries of adding to them, and those of blocks that wait."""
+        if self.many:  # added to in place, and in pieces
+            return 2 * 16 * self.c * (self.n_measurements + 8)
         return 14 * 8 * self.c * (self.n_measurements + 2)
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many clusters that most have no row in a tile."""
+        return self.c >= MANY
 
     @property
     def centres_bytes(self) -> int:
@@ -150,17 +167,18 @@ class Problem:
         sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
         means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
-        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes
+        totals = 3 * 16 * self.c * (self.n_measurements + 8) if self.many else 0  # of blocks that wait, and their sum
+        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals
 
     @property
     def preparing_bytes(self) -> int:
         """The most that is held beside the map before any block is met: one after another, each from the sample."""
-        s, m, d, c = self.sample_rows, self.n_landmarks, self.cells, self.c
+        s, m, d = self.sample_rows, self.n_landmarks, self.cells
         width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
         steps = {
             "gathered in pieces": s * (self.source.mean_bytes + 16),
             "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
-            "first centres": s * (3 * self.measured_bytes + c * (4 * self.dtype.itemsize + 8)),
+            "first centres": s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8)),
         }
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
@@ -169,6 +187,11 @@ class Problem:
             steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self.landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
+
+    @property
+    def _met_at_once(self) -> int:
+        """Centres that all rows of the sample meet at once; of many clusters groups do, and all a slice of rows."""
+        return self.c if not self.many else math.isqrt(self.c) + 1024 * self.c // self.sample_rows
 
     @property
     def rows_bytes(self) -> int:
@@ -192,6 +215,8 @@ class Problem:
             unit_rows=min(self.source.unit_rows, self.n_rows),
             unit_bytes=self.source.unit_bytes,
         )
+        if self.many:  # a block's sums cost as much as some thousands of rows: blocks of more rows
+            stage = replace(stage, block_bytes=max(stage.block_bytes, 4 * self.c * stage.row_bytes))
         return replace(stage, **changes)
 
     def mapping_stage(self) -> Stage:
@@ -223,6 +248,7 @@ class Setup:
     n_clusters: int
     scratch: Scratch
     evidence: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None))
 
     @cached_property
     def reader(self) -> Reader:
@@ -352,6 +378,8 @@ def _warm_up(problem: Problem) -> None:
         kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
         with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
             kernel.columns(np.zeros((1, d)), dtype).block(np.zeros((1, d)))
+    if problem.many or problem.indexed:
+        warm_up(dtype, problem.indexed)
     if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):
         codes = NearestLandmarks(np.zeros((1, 1)), np.zeros(1), 1, 1, dtype).encode(np.zeros((1, 1), dtype))
         CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
@@ -374,25 +402,49 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     return problem.n_rows * problem.measured_bytes if worth else 0
 
 
-def prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any = None) -> Setup:
-    """Draw the sample and make the map of a planned run."""
+def prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any = None,
+    checkpoint: Checkpoint | None = None,
+    identify: Callable[[Any], None] | None = None,
+) -> Setup:
+    """Draw the sample and make the map of a planned run.
+
+    `identify` tells the checkpoint what the run is, which takes the sample.
+    """
     if problem.memory_limit is not None and engine.local:
         return_large_arrays()
-    scratch = Scratch(problem.scratch, plan.scratch_bytes)
+    saved = checkpoint or Checkpoint(None)
+    run = None if saved.path is None else saved.run
+    place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
+    scratch = Scratch(problem.scratch, plan.scratch_bytes, run, place)
     try:
         if engine.cluster is not None and problem.scratch is not None:
             engine.cluster.check_shared(scratch.path)
-        return _prepare(problem, engine, plan, find_n_clusters, scratch)
+        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify)
     except BaseException:
         scratch.close()
         raise
 
 
-def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any, scratch: Scratch) -> Setup:
+def _prepare(
+    problem: Problem,
+    engine: Engine,
+    plan: Plan,
+    find_n_clusters: Any,
+    scratch: Scratch,
+    checkpoint: Checkpoint,
+    identify: Callable[[Any], None] | None,
+) -> Setup:
     source = problem.source
     if plan.keep == "rows" and engine.local:
         source = load_rows(engine, source, plan.layout("sampling"))
     sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+    if identify is not None:
+        identify(sample)
+        checkpoint.open()
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
         n_clusters, evidence = find_n_clusters(as_dense(sample))
@@ -404,8 +456,9 @@ def _prepare(problem: Problem, engine: Engine, plan: Plan, find_n_clusters: Any,
     typical = sample[:_SAMPLE_ROWS]
     if problem.weights is not None:
         typical = _repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]))
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch)
-    return Setup(problem, source, engine, plan, sample, numbers, map_, row_map, n_clusters, scratch, evidence)
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
+    made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
+    return Setup(problem, source, engine, plan, sample, numbers, *made)
 
 
 def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from ..maps.base import Centres
 from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run
+from ..rules.many import MANY, seeds_in_groups
 from .data import Dataset, gather
-from .passes import RandomLabels, label_sums
+from .passes import RandomLabels, label_means
 from .setup import Setup
 from .tasks import bad_rows
 
@@ -98,7 +99,13 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         if isinstance(init, str):
             init = RandomLabels(setup.problem.key.child("init", "labels"), c)
         data = data or Dataset(setup.engine, setup.source, setup.layout("labelling"))
-        centres, counts = label_sums(data, setup.reader, init, c, setup.problem.weights)
+
+        def sums() -> dict[str, Any]:
+            means, counts = label_means(data, setup.reader, init, c, setup.problem.weights)
+            return {"means": means, "counts": counts}
+
+        found = setup.checkpoint.once("start", sums)
+        centres, counts = Centres.from_means(found["means"], map_), found["counts"]
         if (counts == 0).any():
             raise InvalidInputError(f"init gives no row the label {int(np.flatnonzero(counts == 0)[0])}.")
         return Start(centres, counts)
@@ -112,8 +119,13 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         S, counts = cluster_sums(Z, labels, c)
         return Start(Centres.from_means(S / counts[:, None], map_), counts.astype(float))
     if init == "d2":
-        seeds = d2_seeds(distances_from(Z, kappa, map_), setup.sample_weights, c, rng)
+        w = setup.sample_weights
+        seeds = (
+            seeds_in_groups(Z, kappa, map_, w, c, rng)
+            if c >= MANY
+            else d2_seeds(distances_from(Z, kappa, map_), w, c, rng)
+        )
         return Start(Centres.from_means(Z[seeds], map_), ones)
     weights = None if setup.problem.weights is None else setup.sample_weights
-    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest(), weights)
+    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest(), weights, setup.problem.indexed)
     return Start(run.centres, np.maximum(run.counts, 1).astype(float))

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, bucket_bytes
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
 from ..planning import block_edges
 from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
+from ..rules.many import MANY
 from .checkpoint import Checkpoint
 from .data import shuffle
 from .graph import Constant, Graph
@@ -58,6 +58,8 @@ class Walk:
     rates : Rates
     order : FixedOrder, optional
         The order of the rows in every epoch; a new random one for each by default.
+    indexed : bool
+        Whether rows meet only the centres that an index finds near them.
     """
 
     subset_rows: int
@@ -65,6 +67,7 @@ class Walk:
     tol: float
     rates: Rates
     order: FixedOrder | None = None
+    indexed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +188,10 @@ def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | N
         return ShuffledBlocks(setup.source, key, edges, 1, begin, local)
     bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
     bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows)) if local else 1
-    scratch = Scratch(setup.scratch.path)  # an epoch's own, gone when the next begins
-    rows = shuffle(
-        setup.engine, setup.source, key, bucket_blocks * layout.block_rows, setup.layout("shuffling"), scratch
-    )
+    bucket_rows, runs = bucket_blocks * layout.block_rows, setup.layout("shuffling")
+    # An epoch's own, gone when the next begins; a run that was stopped finds its files again, if it cuts the same ones.
+    scratch = setup.scratch.part(f"shuffle-{'-'.join(key.path)}-{bucket_rows}-{runs.block_rows}")
+    rows = shuffle(setup.engine, setup.source, key, bucket_rows, runs, scratch)
     return ShuffledBlocks(rows, key, edges, bucket_blocks, begin, local)
 
 
@@ -276,12 +279,16 @@ def meet_subsets(
         done += len(subset.kappa)
         rate = walk.rates(done / (walk.n_epochs * n_rows))
         keep = slice(None) if subset.valid is None else subset.valid
-        state = compete(state, subset.Z[keep], subset.kappa[keep], rate, reader.map_)  # type: ignore[index]
+        state = compete(state, subset.Z[keep], subset.kappa[keep], rate, reader.map_, walk.indexed)  # type: ignore[index]
     return state
 
 
-def default_walk(n_rows: int, subset_rows: int | None, n_epochs: int | None) -> tuple[int, int]:
+def default_walk(
+    n_rows: int, subset_rows: int | None, n_epochs: int | None, n_clusters: int | None = None
+) -> tuple[int, int]:
     """Choose the subset size for about a thousand updates a pass, and as many epochs as give six hundred updates.
+
+    Subsets have at least two rows for each of many clusters; that is no reason for more epochs.
 
     Examples
     --------
@@ -289,4 +296,7 @@ def default_walk(n_rows: int, subset_rows: int | None, n_epochs: int | None) -> 
     ((100, 1), (100, 34), (4000, 1))
     """
     rows = subset_rows or max(1, min(n_rows, 4000, max(100, n_rows // 1000)))
-    return rows, n_epochs or max(1, min(100, math.ceil(600 / math.ceil(n_rows / rows))))
+    epochs = n_epochs or max(1, min(100, math.ceil(600 / math.ceil(n_rows / rows))))
+    if subset_rows is None and n_clusters is not None and n_clusters >= MANY:
+        rows = min(n_rows, max(rows, 2 * n_clusters))
+    return rows, epochs

@@ -20,6 +20,8 @@ from ..kernels.rows import SparseRows
 from ..maps.base import Centres, Map
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
+from ..rules.index import CentreIndex
+from ..rules.many import MANY, winners
 from ..rules.neural_gas import NeuralGas
 from ..rules.sums import ExactSum
 from ..system import single_threaded
@@ -286,6 +288,16 @@ class Model:
     centres: Centres
     rule: Any
     order: NDArray[np.intp] | None = None
+    index: CentreIndex | None = None  # of the centres, if rows are to meet only those near them
+
+    @classmethod
+    def of(cls, reader: Reader, centres: Centres, rule: Any, indexed: bool) -> Model:
+        """Return a model, with an index of its centres if asked for."""
+        return cls(reader, centres, rule, index=CentreIndex.of(centres) if indexed else None)
+
+    def winners(self, tile: Tile) -> tuple[NDArray[np.intp], Floats]:
+        """Return the centre of every row of a tile by a crisp rule, and its distance as the rule takes it."""
+        return winners(tile.Z, tile.kappa, self.centres, self.rule, self.index)
 
     def graph_parts(self) -> tuple[Any, ...]:
         """Return what it is made of: of these the reader lasts from round to round."""
@@ -328,15 +340,18 @@ def sum_block(
     c, m = model.centres.n_clusters, model.reader.map_.n_measurements
     S, mass, objective = ExactSum.zeros((c, m)), ExactSum.zeros((c,)), ExactSum.zeros(())
     n_rows, far, change = 0, [np.empty((0, 2))], 0.0
+    if c >= MANY:  # most clusters have no row in a tile: sums are added to in place, where there is something to add
+        from ..rules.many_loops import add_exactly, settle_sums
     for tile in tiles(block, start, model.reader):
-        D = model.distances(tile)
         if isinstance(model.rule, NeuralGas):
+            D = model.distances(tile)
             W = model.rule.weights(D)
             if tile.valid is not None:
                 W[~tile.valid] = 0
             S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
             objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
         elif isinstance(model.rule, Fuzzy):
+            D = model.distances(tile)
             U, w = model.rule.memberships(D, model.scale(tile)), tile.weights(weights)
             if before is not None:
                 earlier = replace(model, centres=before)
@@ -348,16 +363,23 @@ def sum_block(
             S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
             objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
         else:
-            labels = model.rule.labels(D)
-            nearest = np.take_along_axis(D, labels[:, None], axis=1)[:, 0].astype(np.float64)
+            labels, distances = model.winners(tile)
+            nearest = distances.astype(np.float64)
             if tile.valid is not None:
                 labels[~tile.valid] = -1
                 nearest[~tile.valid] = 0
-            tile_S, counts = cluster_sums(tile.Z, labels, c)
-            S, mass, objective = S + tile_S, mass + counts, objective + nearest.sum()
+            if c >= MANY:
+                add_exactly(tile.Z, labels, S.high, S.low)
+                counts = np.bincount(labels[labels >= 0], minlength=c)
+            else:
+                tile_S, counts = cluster_sums(tile.Z, labels, c)
+                S = S + tile_S
+            mass, objective = mass + counts, objective + nearest.sum()
             row = int(nearest.argmax())
             far.append(np.array([[nearest[row], tile.start + row]]))
         n_rows += tile.n_valid
+    if c >= MANY:
+        settle_sums(S.high, S.low)
     return Sums(S, mass, objective, n_rows, _farthest(np.concatenate(far)), change)
 
 
@@ -365,21 +387,29 @@ def sum_block(
 def label_block(block: Floats | Measured, start: int, model: Model) -> NDArray[np.int32]:
     """Return the label of every row of a block, -1 for dropped rows."""
     out = np.empty(len(block.kappa) if isinstance(block, Measured) else len(block), dtype=np.int32)
-    for tile, labels, _ in labelled_tiles(block, start, model):
+    for tile, labels, _, _ in labelled_tiles(block, start, model):
         out[tile.start - start :][: len(labels)] = model.numbers(labels)
     return out
 
 
 def labelled_tiles(
     block: Floats | Measured, start: int, model: Model
-) -> Iterator[tuple[Tile, NDArray[np.intp], Floats]]:
-    """Walk through a block: tile, the centre of every row (-1 for dropped rows), squared distances to all centres."""
+) -> Iterator[tuple[Tile, NDArray[np.intp], Floats, Floats | None]]:
+    """Walk through a block: tile, the centre of every row (-1 for dropped rows), its distance as the rule takes it.
+
+    Of fuzzy models also the squared distances to all centres.
+    """
     for tile in tiles(block, start, model.reader):
-        D = model.distances(tile)
-        labels = model.rule.labels(D)
+        D = None
+        if isinstance(model.rule, Fuzzy):
+            D = model.distances(tile)
+            labels = model.rule.labels(D)
+            own = np.take_along_axis(D, labels[:, None], axis=1)[:, 0]
+        else:
+            labels, own = model.winners(tile)
         if tile.valid is not None:
             labels[~tile.valid] = -1
-        yield tile, labels, D
+        yield tile, labels, own, D
 
 
 @task

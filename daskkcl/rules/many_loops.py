@@ -1,0 +1,80 @@
+"""Compiled loops for many clusters: choices among a few candidates, and sums that touch only what they add to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..kernels.loops import _compiled
+
+__all__ = ["add_exactly", "best_of", "settle_sums"]
+
+
+def _to_the_letter(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without the licence to reorder sums: carrying rounding errors lives by their order."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(Callable[..., Any], njit(cache=True, **options)(function))
+    except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
+        return cast(Callable[..., Any], njit(**options)(function))
+
+
+@_compiled
+def best_of(
+    Z: NDArray[Any],
+    kappa: NDArray[Any],
+    candidates: NDArray[Any],
+    G: NDArray[Any],
+    nu: NDArray[Any],
+    factors: NDArray[Any],
+    labels: NDArray[Any],
+    distances: NDArray[Any],
+) -> None:
+    """For every row the candidate of least ``f_c (kappa - 2 z.g_c + nu_c)``, ties to the lowest; -1 is none."""
+    rows, m = Z.shape
+    zero, two = Z.dtype.type(0), Z.dtype.type(2)
+    for i in range(rows):
+        best, least, distance = -1, zero, zero
+        for j in range(candidates.shape[1]):
+            c = candidates[i, j]
+            if c < 0:
+                continue
+            product = zero
+            for k in range(m):
+                product += Z[i, k] * G[c, k]
+            d = max(zero, kappa[i] - two * product + nu[c])
+            value = d * factors[c]
+            if best < 0 or value < least or (value == least and c < best):
+                best, least, distance = c, value, d
+        labels[i] = best
+        distances[i] = distance
+
+
+@_to_the_letter
+def add_exactly(Z: NDArray[Any], labels: NDArray[Any], high: NDArray[Any], low: NDArray[Any]) -> None:
+    """Add every row of ``Z`` to the sum of its label, with the rounding error beside it (two-sum); -1 is nobody's."""
+    rows, m = Z.shape
+    for i in range(rows):
+        c = labels[i]
+        if c < 0:
+            continue
+        for k in range(m):
+            a, b = high[c, k], np.float64(Z[i, k])
+            total = a + b
+            part = total - a
+            low[c, k] += (a - (total - part)) + (b - part)
+            high[c, k] = total
+
+
+@_to_the_letter
+def settle_sums(high: NDArray[Any], low: NDArray[Any]) -> None:
+    """Let ``high`` be the rounded sum and ``low`` what is left, in place."""
+    for c in range(high.shape[0]):
+        for k in range(high.shape[1]):
+            total = high[c, k] + low[c, k]
+            low[c, k] -= total - high[c, k]
+            high[c, k] = total
