@@ -21,7 +21,7 @@ from daskkcl.schedules.engine import Engine
 from daskkcl.schedules.landmarks import MovingCentres, Picks, sample_centres, streamed_rows
 
 HERE = Engine(None, 2, Progress(False))
-KINDS = {"dense": (40_000, 100, np.asarray), "sparse": (10_000, 500, sp.csr_array)}  # rows, landmarks
+KINDS = {"dense": (40_000, 200, np.asarray), "sparse": (10_000, 500, sp.csr_array)}  # rows, landmarks
 
 
 def table(kind, n=None):
@@ -68,7 +68,7 @@ def test_one_row_of_every_stride_is_picked(stride):
 
 def test_the_stream_is_bounded_and_has_several_batches():
     """What the tests below rely on: strides above one, rows that the sample does not have, more than one batch."""
-    assert streamed_rows(10**9, 1000, False) == 100_000
+    assert streamed_rows(10**9, 1000, False) == 30_000
     assert streamed_rows(50, 1000, False) == 50
     for kind, (n, m, _) in KINDS.items():
         picks = picks_of(kind)
@@ -131,10 +131,10 @@ def test_the_stream_brings_centres_nearer_to_the_rows(fitted):
     """Mean squared distances of all rows to their nearest landmark: below those of the sample's centres."""
     X = table("dense")
     sample = X[Key(5).child("order", 0).rows(len(X), 0, 2000)]
-    before = sample_centres(sample, 100, HERE, Key(5).child("landmarks"), 2).rows
+    before = sample_centres(sample, 200, HERE, Key(5).child("landmarks"), 2).rows
 
     def spread(centres):
-        return ((X[:, None] - centres.astype(np.float32)) ** 2).sum(axis=2).min(axis=1).mean()
+        return ((X[::4, None] - centres.astype(np.float32)) ** 2).sum(axis=2).min(axis=1).mean()
 
     assert spread(fitted["dense"]) < 0.98 * spread(before)
 
@@ -201,7 +201,7 @@ def test_dropped_rows_do_not_move_landmarks():
     lost = np.setdiff1d(picks.of_rows(0, len(X)), sampled)[::3]
     X[lost, 1] = np.nan
     kept = make("dense", nan="drop").fit(X)
-    first = sample_centres(X[sampled], 100, HERE, Key(5).child("landmarks"), 2)
+    first = sample_centres(X[sampled], 200, HERE, Key(5).child("landmarks"), 2)
     stream = [picks.of_rows(a, min(len(X), a + picks.batch_span)) for a in range(0, len(X), picks.batch_span)]
     wanted, _ = reference.mini_batch_k_means(
         first.rows.astype(np.float64), first.counts, [X[np.setdiff1d(rows, lost)] for rows in stream]

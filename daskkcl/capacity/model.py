@@ -109,6 +109,7 @@ _ORDER = (
     "sampling",
     "preparing",
     "fuzzifier",
+    "landmarks",
     "mapping",
     "sample",
     "kernel matrix",

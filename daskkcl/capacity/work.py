@@ -12,6 +12,7 @@ from typing import Any
 from ..blocks.sources import ArraySource
 from ..maps.recipes import SparseKernel
 from ..planning import Plan
+from ..schedules.landmarks import streamed_rows
 from ..schedules.setup import Problem
 
 __all__ = ["Work", "work_of"]
@@ -111,6 +112,12 @@ def _preparing(run: _Run) -> Work:
 def _fuzzifier(run: _Run) -> Work:
     rows = min(_BOUND_ROWS, run.problem.sample_rows)
     return Work(here=rows * rows * run.problem.cells + _EIGEN * rows**3)
+
+
+def _landmarks(run: _Run) -> Work:
+    p, k = run.problem, run.problem.n_landmarks
+    read = 0 if run.plan.keep == "rows" else run.stored_bytes
+    return Work(read_bytes=read, gemm=streamed_rows(run.n, k, p.source.sparse) * k * p.cells)
 
 
 def _mapping(run: _Run) -> Work:
@@ -249,6 +256,7 @@ _KINDS = {
     "sampling": _sampling,
     "preparing": _preparing,
     "fuzzifier": _fuzzifier,
+    "landmarks": _landmarks,
     "mapping": _mapping,
     "passes": _passes,
     "labelling": _labelling,
