@@ -9,6 +9,8 @@ array([100, 100])
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
@@ -46,6 +48,9 @@ __all__ = [
     "maps",
     "measures",
     "plan",
+    "stability",
+    "sweep",
+    "validity",
     "write_obs",
 ]
 
@@ -57,6 +62,9 @@ _HOMES = {
     "algorithms": "api",
     "fuzzy_validity": "api",
     "write_obs": "api",
+    "stability": "estimators.judging",
+    "sweep": "estimators.sweeping",
+    "validity": "estimators.judging",
     "DaskkclError": "errors",
     "MemoryLimitError": "errors",
     "AKCL": "estimators",
@@ -111,6 +119,8 @@ if TYPE_CHECKING:
         SparseKernelKMeans,
         SpectralKMeans,
     )
+    from .estimators.judging import stability, validity
+    from .estimators.sweeping import sweep
 
     __version__: str
 
@@ -129,3 +139,28 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _WhenXarrayIsImported:
+    """Registers ``array.daskkcl`` once xarray is imported, by whoever; until then it costs nothing."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "xarray":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: Any) -> None:
+                execute(module)
+                importlib.import_module(".xarray", __name__)
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
+if "xarray" in sys.modules and hasattr(sys.modules["xarray"], "register_dataarray_accessor"):
+    importlib.import_module(".xarray", __name__)
+else:
+    sys.meta_path.insert(0, _WhenXarrayIsImported())

@@ -44,6 +44,7 @@ def fit(
     map: Any = None,
     landmarks: Any = _Default("uniform"),  # noqa: B008
     n_landmarks: int | None = None,
+    scale: str | None = None,
     memory_limit: str | int | None = None,
     dtype: Any = None,
     random_state: Any = None,
@@ -59,15 +60,16 @@ def fit(
     client: Any = None,
     component: str | None = None,
     storage_options: dict[str, Any] | None = None,
+    feature_dim: str | None = None,
     **algorithm_parameters: Any,
 ) -> KernelClusterer:
     """Cluster rows that need not fit in memory.
 
     Parameters
     ----------
-    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
-        A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, or an
-        array.
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or Dataset, scipy sparse or array-like
+        A table of rows and features: a Zarr array (format 2 or 3) by path or URL, a group with `component`, an array,
+        or a DataArray of any dimensions with `feature_dim`.
     algo : str
         One of `algorithms`: ``"okfcm"`` (fuzzy, one pass), ``"spkfcm"`` (fuzzy, chunk after chunk), ``"rsekfcm"``
         (fuzzy, from a sample), ``"fcm"`` (fuzzy in input space, several passes), ``"kfcm"`` (fuzzy, the kernel matrix
@@ -84,6 +86,8 @@ def fit(
         for input space, ``"spectral"`` for clusters of any shape; the others are listed in `daskkcl.maps`.
     landmarks, n_landmarks
         ``"uniform"``, ``"kmeans"``, ``"leverage"`` or rows; how many.
+    scale : {"standard", "minmax", "unit"}, optional
+        Scale features as they are read: to mean 0 and variance 1, to [0, 1], or every row to length 1.
     memory_limit : str or int, optional
         The most memory the whole process (each worker, on a cluster) may occupy, such as ``"512MiB"``. A run that
         cannot keep to it is refused before any data are read.
@@ -115,6 +119,9 @@ def fit(
         The array inside a Zarr group.
     storage_options : dict, optional
         For URLs.
+    feature_dim : str, optional
+        The dimension of a DataArray that is that of the features, if it has more than two; the others become rows, and
+        answers come back on them. Variables of a Dataset are features.
     **algorithm_parameters
         Parameters of the algorithm's class, such as ``fuzzifier`` or ``max_iter``.
 
@@ -142,6 +149,7 @@ def fit(
         "landmarks": None if isinstance(landmarks, _Default) else landmarks,
         "n_landmarks": n_landmarks,
         "init": init,
+        "scale": scale,
         "memory_limit": memory_limit,
         "dtype": dtype,
         "random_state": random_state,
@@ -163,6 +171,7 @@ def fit(
         client=client,
         component=component,
         storage_options=storage_options,
+        feature_dim=feature_dim,
     )
 
 

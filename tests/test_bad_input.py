@@ -166,12 +166,17 @@ def kinds_of(array):
 
 @pytest.mark.parametrize("shape", [(30,), (3, 4, 5)])
 def test_dimensions(refuses, shape):
-    for data in kinds_of(np.ones(shape)):
+    *others, frame = kinds_of(np.ones(shape))
+    for data in others:
         refuses(data, InvalidInputError, "2D", f"{len(shape)}" if len(shape) == 1 else "3")
+    if len(shape) == 1:
+        refuses(frame, InvalidInputError, "2D", "expand_dims")
+    else:
+        refuses(frame, InvalidInputError, "dim_0, dim_1, dim_2", "feature_dim='dim_2'")
 
 
 def test_one_dimension_is_told_how_to_become_two(refuses):
-    for data in kinds_of(np.ones(30)):
+    for data in list(kinds_of(np.ones(30)))[:-1]:
         refuses(data, InvalidInputError, "eshape", "(-1, 1)")
     refuses(pd.Series(np.ones(30)), InvalidInputError, "eshape", "(-1, 1)")
     refuses(3.0, InvalidInputError, "2D")
@@ -232,7 +237,8 @@ def test_masked(refuses, fit, X):
 
 
 def test_other_collections(refuses, X):
-    refuses(xr.Dataset({"x": (("row", "feature"), X)}), InvalidInputError, "one variable of the Dataset")
+    refuses(xr.Dataset({"x": 3.0}), InvalidInputError, "'x' has no dimensions", "drop_vars")
+    refuses(xr.Dataset(), InvalidInputError, "no variables")
     unknown = da.from_array(X, chunks=(100, 3))
     unknown = unknown[unknown[:, 0] > 0]
     refuses(unknown, InvalidInputError, "unknown size", "compute_chunk_sizes")

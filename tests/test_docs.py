@@ -53,6 +53,7 @@ def test_the_signature_of_fit_is_the_documented_contract():
         "map",
         "landmarks",
         "n_landmarks",
+        "scale",
         "memory_limit",
         "dtype",
         "random_state",
@@ -68,6 +69,7 @@ def test_the_signature_of_fit_is_the_documented_contract():
         "client",
         "component",
         "storage_options",
+        "feature_dim",
         "algorithm_parameters",
     ]
 

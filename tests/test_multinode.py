@@ -117,8 +117,9 @@ def test_hosts_give_the_labels_of_threads(network, client, tmp_path, algo):
     assert hosts == {f"tcp://{network.address(host)}" for host in (1, 2, 3)}
     table = store_rows(tmp_path / "x.zarr", 20_000)
     settings = dict(SETTINGS)
-    if algo == "skkmeans":
-        settings["buffer_size"] = settings.pop("n_landmarks")
+    if algo in ("skkmeans", "fcm"):
+        landmarks = settings.pop("n_landmarks")
+        settings |= {"buffer_size": landmarks} if algo == "skkmeans" else {}
     (tmp_path / "scratch").mkdir()
     more = {"client": client, "out": tmp_path / "out.zarr", "scratch": str(tmp_path / "scratch")}
     daskkcl.fit(table, algo, **settings, **more)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInputError, WrongTypeError, did_you_mean
+from .cubes import CubeSource, open_frame
 from .sources import ArraySource, DaskSource, ZarrSource, local_path
 from .sparse import CsrSource, is_csr, open_csr, open_sparse
 
@@ -15,31 +16,38 @@ __all__ = ["open_source"]
 
 
 def open_source(
-    data: Any, component: str | None = None, storage_options: dict[str, Any] | None = None
-) -> ZarrSource | CsrSource | DaskSource | ArraySource:
+    data: Any,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+    feature_dim: str | None = None,
+) -> ZarrSource | CsrSource | DaskSource | ArraySource | CubeSource:
     """Make a source of what the user passed, or say in one sentence why that cannot be.
 
     Parameters
     ----------
-    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse matrix or array-like
+    data : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray or Dataset, scipy sparse or array-like
     component : str, optional
         The array inside a group.
     storage_options : dict, optional
         For URLs, as fsspec takes them.
+    feature_dim : str, optional
+        The dimension of a DataArray that is that of the features; the others become rows.
     """
-    source: ZarrSource | CsrSource | DaskSource | ArraySource
+    source: ZarrSource | CsrSource | DaskSource | ArraySource | CubeSource
     if isinstance(data, (str, os.PathLike)):
         data = _open_zarr(local_path(os.fspath(data)), storage_options)
     elif storage_options is not None:
         raise InvalidInputError("storage_options only goes with a path or URL.")
     module = type(data).__module__.partition(".")[0]
+    if feature_dim is not None and module != "xarray":
+        raise InvalidInputError("feature_dim= only goes with an xarray.DataArray; open_zarr of xarray makes one.")
     if module == "zarr":
         table = _component(_opened(data), component)
         source = open_csr(table, _guarded) if is_csr(table) else ZarrSource(_guarded(table))
     elif component is not None:
         raise InvalidInputError("component= only goes with a Zarr path or group.")
     elif module == "xarray":
-        source = _from_xarray(data)
+        source = open_frame(data, feature_dim)
     elif module == "dask":
         array = _from_dask(data)
         source = DaskSource(array, entries=int(type(array._meta) is not np.ndarray))  # to be counted
@@ -129,20 +137,6 @@ def _table_names(group: Any, prefix: str = "", depth: int = 3) -> list[str]:
     return names
 
 
-def _from_xarray(data: Any) -> DaskSource | ArraySource:
-    import xarray as xr
-
-    if not isinstance(data, xr.DataArray):
-        raise InvalidInputError("Pass one variable of the Dataset: a DataArray of rows and features.")
-    if data.chunks is None and not data.variable._in_memory:  # opened without dask: looking at it would read it all
-        data = data.chunk(data.encoding.get("preferred_chunks") or "auto")
-    return (
-        DaskSource(_dense_blocks(_from_dask(data.data)))
-        if data.chunks is not None
-        else ArraySource(np.asarray(data.data))
-    )
-
-
 def _from_dask(data: Any) -> Any:
     import dask.array as da
 
@@ -159,13 +153,7 @@ def _from_dask(data: Any) -> Any:
     return data
 
 
-def _dense_blocks(array: Any) -> Any:
-    if type(array._meta) is not np.ndarray:
-        raise WrongTypeError("The blocks of the DataArray are sparse; pass its dask array: X.data.")
-    return array
-
-
-def _check_table(source: ZarrSource | CsrSource | DaskSource | ArraySource) -> None:
+def _check_table(source: ZarrSource | CsrSource | DaskSource | ArraySource | CubeSource) -> None:
     shape = source.array.shape
     if len(shape) != 2:
         hint = " Reshape your data with .reshape(-1, 1) if it is one feature." if len(shape) == 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..errors import DaskkclError, InvalidInputError, OutputError
 from ..system import version
+from .frames import Frame
 from .locks import Lock
 from .shuffle import spans
 from .sources import local_path
@@ -267,28 +269,40 @@ class Output:
             self._target.discard()
 
     def write(
-        self, labels: Any, memberships: Any, row_chunks: tuple[int, ...], compute: Callable[[list[Any]], Any]
+        self,
+        labels: Any,
+        memberships: Any,
+        row_chunks: tuple[int, ...],
+        compute: Callable[[list[Any]], Any],
+        frame: Frame | None = None,
     ) -> None:
-        """Write labels (n,) and memberships (n, c), numpy or dask, and put them in place."""
+        """Write labels (n,) and memberships (n, c), numpy or dask, and put them in place.
+
+        With a frame they are written on its dimensions, beside its coordinates.
+        """
         if self._target is None:
             return
-        arrays = {"labels": (labels, ["row"])}
+        dims = ["row"] if frame is None else list(frame.dims)
+        columns = "cluster" if frame is None else frame.column_dim("cluster")
+        arrays = {"labels": (labels, dims)}
         if memberships is not None:
-            arrays["membership"] = (memberships, ["row", "cluster"])
+            arrays["membership"] = (memberships, [*dims, columns])
 
         run = {} if self._target.run is None else {"run": self._target.run}
         if self._target.done and self._target.holds(list(arrays)):
             return
 
         def fill(group: Any) -> None:
+            if frame is not None:
+                _write_coordinates(group, frame)
             group.attrs[_MARK] = {"version": version(), "complete": False, **run}
-            for name, (values, dimensions) in arrays.items():
-                rows = _chunk_rows(values, row_chunks)
-                stored, new = _array(group, name, values, dimensions, rows)
+            for name, (rows, dimensions) in arrays.items():
+                values, chunks = _shaped(rows, row_chunks, frame)
+                stored, new = _array(group, name, values, dimensions, chunks, frame)
                 absent = list(range(stored.nchunks)) if new else _absent(stored, verify=True)
                 for _ in range(_TRIES):  # again, if chunks vanish behind our back
                     if absent:
-                        compute([_store(stored, values, rows, absent)])
+                        compute([_store(stored, values, chunks, absent)])
                     absent = _absent(stored, verify=False)
                     if not absent:
                         break
@@ -303,16 +317,40 @@ class Output:
         self._target.write(fill)
 
 
-def _chunk_rows(values: Any, row_chunks: tuple[int, ...]) -> int:
-    n_columns = values.shape[1] if values.ndim == 2 else 1
-    return max(1, min(answer_chunks(row_chunks, n_columns * values.dtype.itemsize)[0], values.shape[0]))
+def _coordinates(frame: Frame) -> Any:
+    """Return the coordinates, none of the name of a result."""
+    taken = [name for name in ("labels", "membership") if name in frame.coords.variables]
+    return frame.coords.drop_encoding().rename({name: f"{name}_coordinate" for name in taken})
 
 
-def _array(group: Any, name: str, values: Any, dimensions: list[str], rows: int) -> tuple[Any, bool]:
+def _attributes(frame: Frame) -> dict[str, Any]:
+    """Return the attributes of a result, with the names of the coordinates that are no dimensions (CF conventions)."""
+    others = [str(name) for name in _coordinates(frame).variables if name not in frame.dims]
+    return _plain_attributes(frame.attrs) | ({"coordinates": " ".join(others)} if others else {})
+
+
+def _write_coordinates(group: Any, frame: Frame) -> None:
+    """Let xarray write the coordinates, encoded as it would read them."""
+    coords = _coordinates(frame)
+    if len(coords.variables):
+        where = {"group": group.path} if group.path else {}
+        coords.to_zarr(group.store, mode="a", consolidated=False, zarr_format=3, **where)
+
+
+def _shaped(values: Any, row_chunks: tuple[int, ...], frame: Frame | None) -> tuple[Any, tuple[int, ...]]:
+    """Return values of rows as they are stored, on the dimensions of a frame if there is one, and their chunks."""
+    row_bytes = (values.shape[1] if values.ndim == 2 else 1) * values.dtype.itemsize
+    if frame is not None:
+        return frame.shaped(values), (*frame.chunks(row_bytes), *values.shape[1:])
+    return values, (max(1, min(answer_chunks(row_chunks, row_bytes)[0], values.shape[0])), *values.shape[1:])
+
+
+def _array(
+    group: Any, name: str, values: Any, dimensions: list[str], chunks: tuple[int, ...], frame: Frame | None
+) -> tuple[Any, bool]:
     """Return the array in the group, as this run made it before or new; and whether it is new."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    chunks = (rows, *values.shape[1:])
     if name in group:
         known = group[name]
         if (known.shape, known.dtype, known.chunks) == (values.shape, values.dtype, chunks):
@@ -327,14 +365,24 @@ def _array(group: Any, name: str, values: Any, dimensions: list[str], rows: int)
         compressors=[ZstdCodec(), Crc32cCodec()],
         fill_value=np.iinfo(values.dtype).min if values.dtype.kind == "i" else np.nan,
         dimension_names=dimensions,
+        attributes={} if frame is None else _attributes(frame),
         config={"write_empty_chunks": True},
         overwrite=True,
     )
     return array, True
 
 
+def _regions(array: Any) -> list[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """Return the chunks of an array in order: where they are in its grid, and what of it they hold."""
+    sides = list(zip(array.shape, array.chunks, strict=True))
+    return [
+        (index, tuple(slice(i * c, min(n, (i + 1) * c)) for i, (n, c) in zip(index, sides, strict=True)))
+        for index in np.ndindex(*(max(1, -(-n // c)) for n, c in sides))
+    ]
+
+
 def _absent(array: Any, verify: bool) -> list[int]:
-    """Return the chunks (all columns are in one) that are not there, or with `verify` do not decode."""
+    """Return the chunks, by their numbers in order, that are not there, or with `verify` do not decode."""
     from zarr.core.sync import sync
 
     async def listed() -> set[str]:
@@ -342,36 +390,38 @@ def _absent(array: Any, verify: bool) -> list[int]:
         prefix = f"{path}/" if path else ""
         return {key.removeprefix(prefix) async for key in array.store_path.store.list_prefix(prefix)}
 
-    rows, there = array.chunks[0], sync(listed())
-    zeros = [0] * (array.ndim - 1)
-    present = {i for i in range(array.nchunks) if array.metadata.encode_chunk_key((i, *zeros)) in there}
-    if verify:
-        present = {i for i in present if _decodes(array, i * rows, (i + 1) * rows)}
-    return [i for i in range(array.nchunks) if i not in present]
+    there = sync(listed())
+    return [
+        number
+        for number, (index, region) in enumerate(_regions(array))
+        if array.metadata.encode_chunk_key(index) not in there or (verify and not _decodes(array, region))
+    ]
 
 
-def _decodes(array: Any, start: int, stop: int) -> bool:
+def _decodes(array: Any, region: tuple[slice, ...]) -> bool:
     try:
-        array[start:stop]
+        array[region]
     except Exception:
         return False
     return True
 
 
-def _store(target: Any, values: Any, rows: int, chunks: list[int]) -> Any:
+def _store(target: Any, values: Any, chunks: tuple[int, ...], wanted: list[int]) -> Any:
     """Return the delayed writing of some chunks of an array."""
     import dask.array as da
 
-    n = values.shape[0]
-    shape = (rows, *values.shape[1:])
-    lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=shape, name=False)
+    lazy = values if isinstance(values, da.Array) else da.from_array(values, chunks=chunks, name=False)
     # Chunks of the graph are chunks of the store: every chunk has one writer and is written whole.
-    lazy = lazy.rechunk(shape)
-    if len(chunks) * rows >= n:
+    lazy = lazy.rechunk(chunks)
+    if len(wanted) >= target.nchunks:
         return lazy.store(target, lock=False, compute=False)
-    parts = [slice(first * rows, min(n, (last + 1) * rows)) for first, last in spans(chunks)]
-    regions = [(part, *[slice(None)] * (values.ndim - 1)) for part in parts]
-    return da.store([lazy[part] for part in parts], [target] * len(parts), regions=regions, lock=False, compute=False)
+    every = [region for _, region in _regions(target)]
+    regions = [every[number] for number in wanted]
+    if all(n == c for n, c in zip(target.shape[1:], chunks[1:], strict=True)):  # then neighbours are written together
+        regions = [(slice(every[a][0].start, every[b][0].stop), *every[a][1:]) for a, b in spans(wanted)]
+    return da.store(
+        [lazy[region] for region in regions], [target] * len(regions), regions=regions, lock=False, compute=False
+    )
 
 
 def _remove_torn(folder: str) -> None:
@@ -380,6 +430,17 @@ def _remove_torn(folder: str) -> None:
         for name in names:
             if name.endswith(".partial"):
                 os.remove(os.path.join(place, name))
+
+
+def _plain_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes that JSON can hold, arrays as lists."""
+    plain = {}
+    for name, value in attributes.items():
+        value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        with contextlib.suppress(TypeError, ValueError):
+            json.dumps(value, allow_nan=False)
+            plain[str(name)] = value
+    return plain
 
 
 def _consolidate(group: Any) -> None:

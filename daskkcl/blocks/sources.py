@@ -67,6 +67,10 @@ class Source(Protocol):
         """Whether answers about the rows should be lazy too."""
 
     @property
+    def frame(self) -> Any:
+        """The dimensions that rows were stacked from (a `Frame`), if answers are to be put back on them."""
+
+    @property
     def unit_rows(self) -> int:
         """Rows that are decoded together."""
 
@@ -91,6 +95,7 @@ class _Table:
     array: Any
     entries: int = 0  # of a sparse row; 0: rows are dense
     stored: int = 0  # entries of all sparse rows
+    frame: Any = None  # the dimensions that rows were stacked from, if answers are to be put back on them
 
     @property
     def sparse(self) -> bool:
@@ -191,6 +196,7 @@ class DaskSource(_Table):
     lazy: bool = True
     entries: int = 0
     stored: int = 0
+    frame: Any = None
 
     @property
     def unit_rows(self) -> int:
@@ -225,6 +231,7 @@ class ArraySource(_Table):
     unit_bytes: int = 0
     entries: int = 0
     stored: int = 0
+    frame: Any = None
 
     @property
     def row_chunks(self) -> tuple[int, ...]:

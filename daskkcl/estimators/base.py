@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.frames import plain_values
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..planning import Plan, Stage
@@ -29,6 +31,7 @@ from ..schedules.passes import Labelling, once_labelled, sum_pass
 from ..schedules.predict import (
     block_layout,
     compute_here,
+    label_chunks,
     lazy_distances,
     lazy_labels,
     lazy_memberships,
@@ -43,7 +46,7 @@ from .presentation import Presented
 from .problems import make_problem
 from .validation import check_weights, weight_unit
 
-__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear", "weights_refused"]
+__all__ = ["Fitted", "KernelClusterer", "framed", "warn_if_unclear", "weights_refused"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
     landmarks: Any = None
     n_landmarks: int | None = None
     init: Any = None
+    scale: str | None = None
     memory_limit: str | int | None = None
     dtype: Any = None
     random_state: Any = None
@@ -100,12 +104,13 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         client: Any = None,
         component: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        feature_dim: str | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray object, scipy sparse or array-like of shape (n, d)
             The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
         y : None
             Not used, present for scikit-learn's conventions.
@@ -121,12 +126,15 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             The array inside a Zarr group.
         storage_options : dict, optional
             For URLs.
+        feature_dim : str, optional
+            The dimension of a DataArray that is that of the features, if it has more than two; the others become
+            rows, the last of them fastest, and answers come back on them. Variables of a Dataset are features.
 
         Returns
         -------
         self
         """
-        return self._fit(X, None, out, overwrite, checkpoint, client, component, storage_options)
+        return self._fit(X, None, out, overwrite, checkpoint, client, component, storage_options, feature_dim)
 
     def _fit(
         self,
@@ -138,10 +146,11 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         client: Any,
         component: str | None,
         storage_options: dict[str, Any] | None,
+        feature_dim: str | None,
     ) -> Self:
         began = time.perf_counter()
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
-        source = open_rows(self, X, component, None if elsewhere else storage_options, reset=True)
+        source = open_rows(self, X, component, None if elsewhere else storage_options, True, feature_dim)
         saved = Checkpoint(checkpoint, None, storage_options)
         with (
             saved.held(),
@@ -152,7 +161,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             engine = make_engine(client, Progress(self.progress))
             weights, unit = None, 1.0
             if sample_weight is not None:
-                weights = check_weights(sample_weight, source.n_rows)
+                weights = check_weights(plain_values(sample_weight, source.frame), source.n_rows)
                 unit = weight_unit(weights)
                 weights = weights if unit == 1 else weights / unit
             problem = replace(make_problem(self, source, self._key(saved.seed)), weights=weights, weight_unit=unit)
@@ -179,7 +188,13 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 engine.progress.end()
                 engine.release()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
-            output.write(self.labels_, self.membership_ if self.fuzzy else None, source.row_chunks, writers.compute)
+            output.write(
+                self._row_labels(),
+                self._row_memberships() if self.fuzzy else None,
+                source.row_chunks,
+                writers.compute,
+                source.frame,
+            )
             setup.scratch.settle("labels")  # labels may stay, for lazy data; nobody reads the rest any more
         self.fit_seconds_, self.peak_bytes_ = time.perf_counter() - began, peak_bytes()
         return self
@@ -257,12 +272,13 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         model = fitted.model.numbered(order)
         # Rows that come later are rows, not codes: the model is to have the whole map.
         self._model = replace(model, reader=setup.row_reader) if model.reader.map_ is setup.map_ else model
-        self._source = source
-        self._shown = rows_to_keep(setup.sample, source.mean_bytes)
+        self._source, self._frame = source, source.frame
+        self.scaler_ = setup.problem.scaler
+        self._shown = rows_to_keep(setup.sample, source.mean_bytes, self.scaler_)
         self._labels: Any = None if labels is None else labels.renumbered(order)
         if not source.lazy:
-            self._labels = np.asarray(self.labels_)
-            self._membership = self._memberships(source) if self.fuzzy else None
+            self._labels = np.asarray(self._row_labels())
+            self._membership = self._answer(source, lazy_memberships(source, self._model)) if self.fuzzy else None
             self._source = ArraySource(np.empty((0, source.n_features)))  # the caller's array may go
         self.n_clusters_ = n_clusters
         self.cluster_sizes_ = found.counts[order]
@@ -290,19 +306,27 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @property
     def labels_(self) -> Any:
-        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array."""
+        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array.
+
+        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows, with their coordinates.
+        """
         check_is_fitted(self)
+        return framed(self._row_labels(), self.__dict__.get("_frame"), "labels")
+
+    def _row_labels(self) -> Any:
+        """Return the labels one after another."""
         if self._source is None:
             raise AttributeError(f"Labels are not {self._not_kept}; call predict on the rows.")
         if isinstance(self._labels, np.ndarray):
             return self._labels
         if self._labels is None:
             return lazy_labels(self._source, self._model)
-        lazy = self._labels.lazy(self._source.row_chunks)
+        lazy = self._labels.lazy(label_chunks(self._source))
         return lazy if self._source.lazy else compute_here(lazy)
 
-    def _memberships(self, source: Source) -> Any:
-        return self._answer(source, lazy_memberships(source, self._model))
+    def _row_memberships(self) -> Any:
+        """Return the memberships of the rows that were fitted."""
+        return lazy_memberships(self._source, self._model) if self._source.lazy else self._membership
 
     def _answer(self, source: Source, lazy: Any) -> Any:
         """Return an answer about rows: lazy for lazy ones, computed for rows in memory."""
@@ -317,13 +341,15 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def predict(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
 
+        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows.
+
         Parameters
         ----------
         X : as for `fit`
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        return self._answer(source, lazy_labels(source, self._model))
+        return framed(self._answer(source, lazy_labels(source, self._model)), source.frame, "labels")
 
     def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
         """Return the distance of every row of X to every centre, in feature space.
@@ -334,7 +360,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        return self._answer(source, lazy_distances(source, self._model))
+        return framed(self._answer(source, lazy_distances(source, self._model)), source.frame, "distance")
 
     def score(
         self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None
@@ -382,7 +408,8 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         source = open_rows(self, X, component, storage_options, reset=False)
         source.check_missing(self.missing)
-        return source
+        scaler = self.__dict__.get("scaler_")
+        return source if scaler is None else ScaledSource(source, scaler.name, scaler)
 
     @property
     def _not_kept(self) -> str:
@@ -405,6 +432,11 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.allow_nan = self.nan == "drop"
         tags.input_tags.sparse = True
         return tags
+
+
+def framed(values: Any, frame: Any, name: str) -> Any:
+    """Return values of rows on the dimensions of the rows, if they have any."""
+    return values if frame is None else frame.wrap(values, name)
 
 
 def weights_refused(problem: Problem) -> InvalidInputError:

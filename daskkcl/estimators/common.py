@@ -31,6 +31,10 @@ n_landmarks : int, optional
     random features."""
 
 COMMON_PARAMETERS_AFTER = """\
+scale : {"standard", "minmax", "unit"}, optional
+    Scale features as they are read: to mean 0 and variance 1, to [0, 1], or every row to length 1. What all rows have
+    to be looked at for is found in the pass that draws the sample, and kept with the model. Sparse rows stay sparse:
+    ``"standard"`` does not centre them, ``"minmax"`` is refused. `landmarks` and `init` are given in units of the data.
 memory_limit : str or int, optional
     The most memory the process may occupy, such as ``"512MiB"``. On a cluster: each worker; and what a run adds to this
     process, where samples, maps and exact kernel matrices are made.
@@ -59,6 +63,8 @@ objective_ : float
     What the algorithm minimises, over all rows: squared distances to the centres that won, or J of fuzzy c-means.
 plan_ : Plan
     Blocks, threads, and the memory they take.
+scaler_ : Scaler or None
+    With `scale`: rows are taken as ``(x - scaler_.shift) * scaler_.factor``.
 fit_seconds_ : float
 peak_bytes_ : int
     The most memory that this process had occupied when the fit ended.

@@ -310,7 +310,7 @@ class KCL(ExactMixin, _Competitive):
     n_landmarks: int | None = field(init=False, default=None)
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
-        exact = load_exact(setup, self._more_rows(settings.init))
+        exact = load_exact(setup, self._more_rows(setup, settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         walk = ExactWalk(
             "frequency_sensitive",

@@ -13,7 +13,7 @@ from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
 from ..schedules.exact import best_kernel_k_means, exact_bytes, exact_model, exact_stage, load_exact, warm_up
 from ..schedules.setup import Problem, Setup, base_stages, plan_run
-from ..schedules.start import check_init
+from ..schedules.start import check_init, given_rows
 from ..system import format_bytes
 from .base import Fitted, KernelClusterer
 from .common import documented
@@ -54,9 +54,9 @@ class ExactMixin:
             ) from None
 
     @staticmethod
-    def _more_rows(init: Any) -> Any:
+    def _more_rows(setup: Setup, init: Any) -> Any:
         """Return the centre rows that `init` holds, if it does."""
-        return init if not isinstance(init, str) and init.ndim == 2 else None
+        return given_rows(setup, init) if not isinstance(init, str) and init.ndim == 2 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class KernelKMeans(ExactMixin, KernelClusterer):
         )
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
-        exact = load_exact(setup, self._more_rows(settings.init))
+        exact = load_exact(setup, self._more_rows(setup, settings.init))
         rng = setup.problem.key.child("init").generator()
         run = best_kernel_k_means(setup, exact, settings.init, settings.n_init, settings.max_iter, rng)
         if not run.converged:

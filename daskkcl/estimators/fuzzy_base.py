@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.frames import plain_values
+from ..blocks.sources import Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..kernels.rows import public_rows
 from ..planning import Stage
@@ -18,11 +20,12 @@ from ..schedules.checkpoint import Checkpoint
 from ..schedules.data import Dataset, gather
 from ..schedules.fuzzy import FuzzyResult, FuzzySettings, nearest_prototypes
 from ..schedules.passes import Labelling, sum_pass
+from ..schedules.predict import lazy_memberships
 from ..schedules.setup import Problem, Setup
 from ..schedules.start import check_init
 from ..schedules.tasks import Model, Reader
 from ..schedules.validity import validity_pass
-from .base import Fitted, KernelClusterer
+from .base import Fitted, KernelClusterer, framed
 from .validation import check_integer, check_real, check_weights, weight_unit
 
 __all__ = ["FuzzyClusterer", "Resolved"]
@@ -30,6 +33,11 @@ __all__ = ["FuzzyClusterer", "Resolved"]
 _PAPER_FUZZIFIER = 1.7
 _BOUND_ROWS = 500  # of the sample, for the bound on the fuzzifier
 _COINCIDE = 1e-3  # centres nearer than this share of the mean squared distance of a row from its centre
+
+
+def _weights_of(sample_weight: Any, source: Source) -> Any:
+    """Return checked weights of the rows of a source, None if there are none."""
+    return None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +87,13 @@ class FuzzyClusterer(KernelClusterer):
         client: Any = None,
         component: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        feature_dim: str | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray object, scipy sparse or array-like of shape (n, d)
             The rows. Arrays in memory give labels in memory; everything else stays where it is and gives lazy ones.
         y : None
             Not used, present for scikit-learn's conventions.
@@ -103,13 +112,16 @@ class FuzzyClusterer(KernelClusterer):
             The array inside a Zarr group.
         storage_options : dict, optional
             For URLs.
+        feature_dim : str, optional
+            The dimension of a DataArray that is that of the features, if it has more than two; the others become
+            rows, the last of them fastest, and answers come back on them. Variables of a Dataset are features.
 
         Returns
         -------
         self
         """
         self.__dict__.pop("_stream", None)
-        return self._fit(X, sample_weight, out, overwrite, checkpoint, client, component, storage_options)
+        return self._fit(X, sample_weight, out, overwrite, checkpoint, client, component, storage_options, feature_dim)
 
     # --- for the algorithms -----------------------------------------------------------------------------------
 
@@ -202,7 +214,7 @@ class FuzzyClusterer(KernelClusterer):
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         numbers = found.nearest[:, 1].astype(np.int64) if fitted.prototypes is None else fitted.prototypes
         self.prototypes_ = numbers[found.order]
-        rows = gather(setup.engine, setup.rows, self.prototypes_, setup.layout("sampling"))
+        rows = gather(setup.engine, setup.stored, self.prototypes_, setup.layout("sampling"))
         self.prototype_rows_ = public_rows(rows)
         self._warn_of_coinciding(float(found.spread.value) / float(found.weight.value.sum()))
 
@@ -228,9 +240,7 @@ class FuzzyClusterer(KernelClusterer):
         check_is_fitted(self)
         if self._source is None:
             raise AttributeError(f"Memberships are not {self._not_kept}; call predict_proba on the rows.")
-        if not self._source.lazy:
-            return self._membership
-        return self._memberships(self._source)
+        return framed(self._row_memberships(), self.__dict__.get("_frame"), "membership")
 
     def predict_proba(
         self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None
@@ -242,7 +252,8 @@ class FuzzyClusterer(KernelClusterer):
         X : as for `fit`
         component, storage_options : as for `fit`
         """
-        return self._memberships(self._open_new(X, component, storage_options))
+        source = self._open_new(X, component, storage_options)
+        return framed(self._answer(source, lazy_memberships(source, self._model)), source.frame, "membership")
 
     def score(
         self,
@@ -262,7 +273,9 @@ class FuzzyClusterer(KernelClusterer):
         sample_weight, component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
+        weights = (
+            None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
+        )
         unit = 1.0 if weights is None else weight_unit(weights)
         weights = weights if weights is None or unit == 1 else weights / unit
         found = self._over_all_rows(source, lambda data: sum_pass(data, self._model, "scoring", weights))
@@ -285,7 +298,9 @@ class FuzzyClusterer(KernelClusterer):
         sample_weight, client, component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        weights = None if sample_weight is None else check_weights(sample_weight, source.n_rows)
+        weights = (
+            None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
+        )
         if source.n_rows == 0:
             raise InvalidInputError("X has no rows: there is nothing to judge.")
         return self._over_all_rows(source, lambda data: validity_pass(data, self._model, weights), client)

@@ -10,37 +10,81 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
+from ..blocks.cubes import CubeSource
 from ..blocks.opening import open_source
 from ..blocks.sources import ArraySource, DaskSource, Source
 from ..errors import InvalidInputError, WrongTypeError
 from ..progress import Progress
 from ..schedules.data import count_entries
 from ..schedules.engine import make_engine
+from ..system import parse_bytes, resident_bytes
 
-__all__ = ["as_numbers", "is_url", "open_rows"]
+__all__ = ["as_numbers", "check_frame", "is_url", "open_rows"]
 
 
 def open_rows(
-    estimator: Any, X: Any, component: str | None, storage_options: dict[str, Any] | None, reset: bool
+    estimator: Any,
+    X: Any,
+    component: str | None,
+    storage_options: dict[str, Any] | None,
+    reset: bool,
+    feature_dim: str | None = None,
 ) -> Source:
     """Open data; remember their columns (reset), or refuse those that have others than before."""
-    source: Source = open_source(_plain(X), component, storage_options)
+    if not reset:  # features are along the dimension that they were fitted along, if there is one of that name
+        known = getattr(estimator, "feature_dim_", None)
+        feature_dim = known if known in getattr(X, "dims", ()) and not hasattr(X, "data_vars") else None
+    source: Source = open_source(_plain(X), component, storage_options, feature_dim)
+    if isinstance(source, CubeSource) and source.lazy:
+        limit = None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit)
+        source = source.within(2**62 if limit is None else max(0, limit - resident_bytes()))
     if isinstance(source, DaskSource) and source.sparse:
         source = count_entries(make_engine(None, Progress(False)), source)
-    if isinstance(source, ArraySource):
+    if source.frame is not None:
+        check_frame(estimator, source, reset)
+    elif isinstance(source, ArraySource):
         try:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         except ValueError as error:
             raise InvalidInputError(str(error)) from None
     elif reset:
-        estimator.n_features_in_ = source.n_features
-        estimator.__dict__.pop("feature_names_in_", None)
+        _remember(estimator, source)
     elif source.n_features != estimator.n_features_in_:
-        raise InvalidInputError(
-            f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
+        raise _other_features(estimator, source)
+    if reset and source.frame is None:
+        estimator.__dict__.pop("feature_dim_", None)
     return source
+
+
+def _remember(estimator: Any, source: Source) -> None:
+    estimator.n_features_in_ = source.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+
+
+def check_frame(estimator: Any, source: Source, reset: bool) -> None:
+    """Remember the features of a DataArray or Dataset, or refuse others than before."""
+    names = source.frame.feature_names
+    if reset:
+        _remember(estimator, source)
+        estimator.feature_dim_ = source.frame.feature_dim
+        if names:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
+    if source.n_features != estimator.n_features_in_:
+        raise _other_features(estimator, source)
+    before = list(getattr(estimator, "feature_names_in_", ()))
+    if names and before and list(names) != before:
+        raise InvalidInputError(
+            f"The feature names should match those that were passed during fit, in the same order: there it was "
+            f"{', '.join(map(str, before[:8]))}, here it is {', '.join(names[:8])}."
+        )
+
+
+def _other_features(estimator: Any, source: Source) -> InvalidInputError:
+    return InvalidInputError(
+        f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
+        f"{estimator.n_features_in_} features as input."
+    )
 
 
 def is_url(path: Any) -> bool:

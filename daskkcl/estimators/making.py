@@ -19,7 +19,10 @@ _ALWAYS_GIVEN = {
     "n_landmarks": None,
     "init": None,
 }
-_FIT_PARAMETERS = ("sample_weight", "out", "overwrite", "checkpoint", "client", "component", "storage_options")
+_FIT_PARAMETERS = (
+    *("sample_weight", "out", "overwrite", "checkpoint", "client"),
+    *("component", "storage_options", "feature_dim"),
+)
 
 
 def make_estimator(algo: Any, common: dict[str, Any], algorithm_parameters: dict[str, Any]) -> Any:

@@ -117,12 +117,13 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         client: Any = None,
         component: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        feature_dim: str | None = None,
     ) -> Self:
         """Make the map from the rows of X: from a sample, or with passes over all rows where the map needs them.
 
         Parameters
         ----------
-        X : path, URL, zarr.Array, zarr.Group, dask array, xarray.DataArray, scipy sparse or array-like of shape (n, d)
+        X : path, URL, zarr.Array, zarr.Group, dask array, xarray object, scipy sparse or array-like of shape (n, d)
         y : None
             Not used, present for scikit-learn's conventions.
         client : distributed.Client, optional
@@ -131,8 +132,10 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             The array inside a Zarr group.
         storage_options : dict, optional
             For URLs.
+        feature_dim : str, optional
+            The dimension of a DataArray that is that of the features, if it has more than two.
         """
-        source = open_rows(self, X, component, storage_options, reset=True)
+        source = open_rows(self, X, component, storage_options, True, feature_dim)
         with single_threaded():
             engine = make_engine(client, Progress(self.progress))
             landmarks, n_landmarks = self.size(source)
@@ -176,11 +179,10 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         source = open_rows(self, X, component, storage_options, reset=False)
         source.check_missing(self.missing)
-        lazy = lazy_measurements(source, self._reader)
-        if source.lazy:
-            return lazy
+        values, frame = lazy_measurements(source, self._reader), source.frame
         try:
-            return compute_here(lazy)
+            values = values if source.lazy else compute_here(values)
+            return values if frame is None else frame.wrap(values, "coordinates", "component")
         except BadRowError as error:
             engine, layout = make_engine(None, Progress(False)), block_rows(source, self._reader, 8)
             raise explain_bad_row(engine, source, layout, error) from None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks.anndata import obs_of, write_column
+from ..blocks.frames import plain_values
 from ..errors import InvalidInputError, WrongTypeError
 from ..progress import Progress
 from ..schedules.engine import make_engine
@@ -23,7 +24,7 @@ def write_labels(path: Any, labels: Any, key: str, overwrite: bool, storage_opti
         raise InvalidInputError(f"key={key!r} is no name of a column; pass a word such as 'cluster'.")
     engine = make_engine(None, Progress(False)).here()  # a store in memory is in this process
     n_clusters = getattr(labels, "n_clusters_", None)
-    values = labels.labels_ if n_clusters is not None else labels
+    values = plain_values(labels.labels_ if n_clusters is not None else labels)
     if not isinstance(values, da.Array):
         values = np.asarray(values)
     if values.ndim != 1 or values.dtype.kind not in "iu":

@@ -21,6 +21,7 @@ from ..maps.stored import ARRAYS, NAMES, restore_map, restore_rows, store_map, s
 from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
 from ..rules.index import CentreIndex, require_index
+from ..rules.scaling import SCALES, Scaler
 from ..schedules.tasks import Model, Reader
 from ..system import available_bytes, format_bytes, version
 
@@ -39,6 +40,8 @@ _ARRAYS = {
     "history": 1,
     "prototypes": 1,
     "prototype_rows": 2,
+    "scale_shift": 1,
+    "scale_factor": 1,
     "buffer_row_numbers": 1,
     "prototype_rows_data": 1,
     "prototype_rows_indices": 1,
@@ -80,6 +83,10 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
             arrays["index_projection"] = model.index.projection
     if hasattr(estimator, "win_counts_"):
         arrays["counts"] = estimator.win_counts_[np.argsort(order)]  # as the centres are
+    scaler = getattr(estimator, "scaler_", None)
+    for name in ("shift", "factor"):
+        if scaler is not None and getattr(scaler, name) is not None:
+            arrays[f"scale_{name}"] = getattr(scaler, name)
     description = {
         "format": _FORMAT,
         "version": version(),
@@ -96,6 +103,8 @@ def save_model(estimator: Any, path: Any, overwrite: bool, storage_options: dict
         "fuzzifier": getattr(model.rule, "fuzzifier", None),
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
+        "scaler": None if scaler is None else scaler.name,
+        "feature_dim": getattr(estimator, "feature_dim_", None),
         "attributes": _plain_attributes(estimator),
     }
 
@@ -184,6 +193,9 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(len(names) in (0, map_.n_features), "its feature names do not fit")
     if names:
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    estimator.scaler_ = _scaler(description.get("scaler"), arrays, map_.n_features, check)
+    if isinstance(description.get("feature_dim"), str):
+        estimator.feature_dim_ = description["feature_dim"]
     if map_.kernel is not None:
         estimator.kernel = map_.kernel
     if "map" in estimator._get_param_names() and estimator.map is None and map_.name != estimator.default_map:
@@ -207,6 +219,14 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         check(len(arrays["counts"]) == n_clusters, "its win counts do not fit")
         estimator.win_counts_ = arrays["counts"][estimator._model.order]
     return estimator
+
+
+def _scaler(name: Any, arrays: dict[str, Any], n_features: int, check: _Checker) -> Scaler | None:
+    shift, factor = arrays.get("scale_shift"), arrays.get("scale_factor")
+    fits = all(array is None or array.shape == (n_features,) for array in (shift, factor))
+    known = name in (None, *SCALES) and (factor is None) == (name in (None, "unit")) and (shift is None or name)
+    check(fits and known, "its scaling does not fit")
+    return None if name is None else Scaler(name, shift, factor)
 
 
 def _check_prototypes(arrays: dict[str, Any], n_clusters: int, n_features: int, check: _Checker) -> None:

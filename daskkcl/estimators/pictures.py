@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import stored_rows
 from ..drawing import charts
 from ..drawing.canvas import literal, need_matplotlib
 from ..errors import InvalidInputError
@@ -23,9 +24,10 @@ _KEPT_ROWS, _KEPT_BYTES = 2000, 4 * 2**20
 _RUNS = 25  # stretches of rows that are read of lazy data: few chunks, spread over all of them
 
 
-def rows_to_keep(sample: Any, row_bytes: int) -> Any:
-    """Return the part of a run's random sample that a model keeps to be drawn with."""
-    return public_rows(sample[: min(_KEPT_ROWS, max(1, _KEPT_BYTES // max(1, row_bytes)))])
+def rows_to_keep(sample: Any, row_bytes: int, scaler: Any = None) -> Any:
+    """Return the part of a run's random sample that a model keeps to be drawn with, in units of the data."""
+    rows = sample[: min(_KEPT_ROWS, max(1, _KEPT_BYTES // max(1, row_bytes)))]
+    return public_rows(rows if scaler is None else scaler.undo(rows))
 
 
 class Pictures:
@@ -125,8 +127,8 @@ class Pictures:
             The clusters of the rows, if not those of the rows the model was fitted to.
         ax : matplotlib axes, optional
         """
-        labels = np.asarray(self._model.labels_ if labels is None else labels)
-        classes, which = np.unique(np.asarray(y), return_inverse=True)
+        labels = np.ravel(self._model.labels_ if labels is None else labels)
+        classes, which = np.unique(np.ravel(y), return_inverse=True)
         if which.shape != labels.shape:
             raise InvalidInputError(
                 f"There are {which.size:,} known classes and {labels.size:,} labels: one for each row."
@@ -155,7 +157,8 @@ class Pictures:
             raise InvalidInputError("There is no path of seeds: fit cpcl, kcpcl or lcpcl with record=True.")
         points = None
         if self._model._model.reader.map_.name == "identity":
-            points = np.asarray(self._rows(X, n_rows), dtype=float)
+            points, scaler = np.asarray(self._rows(X, n_rows), dtype=float), getattr(self._model, "scaler_", None)
+            points = points if scaler is None else scaler.apply(points)  # as the seeds are
         if path.shape[2] == 2:
             return charts.seed_paths(path, points, self._names(), ax)
         flat = path.reshape(-1, path.shape[2])
@@ -175,7 +178,7 @@ class Pictures:
             if kept is None:
                 raise InvalidInputError("This model keeps no rows to draw; pass some: model.plot.scatter(X).")
             return kept[:n_rows]
-        source = self._model._open_new(X, None, None)
+        source = stored_rows(self._model._open_new(X, None, None))
         n = source.n_rows
         if not source.lazy:
             rows = public_rows(compute_here(source.blocks([0, n])))

@@ -199,7 +199,7 @@ def _caption(text: str) -> str:
 def _agreement(model: Any, known: Any) -> str:
     from ..measures import ari, nmi
 
-    labels, classes = np.asarray(model.labels_), np.unique(known, return_inverse=True)[1]
+    labels, classes = np.ravel(model.labels_), np.unique(np.ravel(known), return_inverse=True)[1]
     rows = [
         ("normalised mutual information", f"{nmi(classes, labels):.4f}"),
         ("adjusted Rand index", f"{ari(classes, labels):.4f}"),

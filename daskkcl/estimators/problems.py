@@ -7,15 +7,25 @@ from typing import Any
 
 from sklearn.frozen import FrozenEstimator
 
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, WrongTypeError, did_you_mean
 from ..kernels import as_kernel
 from ..maps import recipes
 from ..random import Key
+from ..rules.scaling import Scaler
 from ..schedules.setup import Problem
 from ..system import parse_bytes
 from .maps import MAPS, MapTransformer
-from .validation import block_dtype, check_choice, check_kernel_params, check_landmarks, check_n_clusters, uses_index
+from .validation import (
+    block_dtype,
+    check_choice,
+    check_kernel_params,
+    check_landmarks,
+    check_n_clusters,
+    check_scale,
+    uses_index,
+)
 
 __all__ = ["make_problem"]
 
@@ -23,8 +33,8 @@ __all__ = ["make_problem"]
 _OF_MAPS = {"kernel": None, "gamma": "auto", "kernel_params": None, "landmarks": None, "n_landmarks": None}
 
 
-def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
-    """Check the parameters that all estimators have and put them together."""
+def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False) -> Problem:
+    """Check the parameters that all estimators have and put them together; rows may be `scaled` already."""
     dtype, map_ = block_dtype(estimator.dtype, source), _map(estimator, source)
     if isinstance(map_["recipe"], recipes.Fixed) and dtype != map_["recipe"].map_.dtype:
         if estimator.dtype is not None:
@@ -34,6 +44,14 @@ def make_problem(estimator: Any, source: Source, key: Key) -> Problem:
         dtype = map_["recipe"].map_.dtype
     n_clusters = check_n_clusters(getattr(estimator, estimator.counted), source.n_rows, estimator.counted)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
+    scale = check_scale(estimator.scale, source)
+    if scale is not None and isinstance(map_["recipe"], recipes.Fixed):
+        raise InvalidInputError(
+            f"map= was fitted to rows as they are, and scale={scale!r} would hand it others: leave out scale=, or pass "
+            "a map that is not fitted."
+        )
+    if scale is not None and not scaled:
+        source = ScaledSource(source, scale, Scaler(scale) if scale == "unit" else None)
     problem = Problem(
         source=source,
         n_clusters=n_clusters,

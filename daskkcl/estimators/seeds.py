@@ -302,7 +302,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
         return 2 * (settings.n_epochs + 1) * problem.c * (problem.n_rows + problem.c) if settings.record else 0
 
     def _run(self, setup: Setup, settings: SeedSettings, checkpoint: Checkpoint) -> Fitted:
-        exact = load_exact(setup, self._more_rows(settings.init))
+        exact = load_exact(setup, self._more_rows(setup, settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         variance = exact_variance(exact)
         walk = ExactWalk(

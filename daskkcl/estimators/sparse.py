@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import ArraySource, Source
+from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, WrongTypeError
 from ..kernels import as_kernel
 from ..maps.recipes import SparseKernel
@@ -32,7 +33,7 @@ from .common import documented
 from .competitive import shuffle_stages
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_integer, check_kernel_params, uses_index
+from .validation import check_integer, check_kernel_params, stream_scaler, uses_index
 
 __all__ = ["SparseKernelKMeans"]
 
@@ -173,7 +174,8 @@ class SparseKernelKMeans(KernelClusterer):
             task_bytes=problem.tile_bytes + one_batch,
             fixed_bytes=problem.map_bytes + waiting,
         )
-        keep = {"rows": problem.n_rows * problem.row_bytes if problem.source.lazy else 0}
+        in_memory = isinstance(problem.source, ArraySource)
+        keep = {"rows": 0 if in_memory else problem.n_rows * problem.row_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
@@ -236,6 +238,10 @@ class SparseKernelKMeans(KernelClusterer):
                 "partial_fit takes rows in memory. For lazy data use fit, which reads them block by block, or pass "
                 "np.asarray(block) for one block after another."
             )
+        if first:
+            self.scaler_ = stream_scaler(self.scale, source)
+        scaler = self.__dict__.get("scaler_")
+        source = source if scaler is None else in_memory(scaler.apply(source.array))
         stream = Stream(None, 0) if first else self._stream_so_far()
         rows = source.array if stream.tail is None else np.concatenate([stream.tail, source.array])
         key = self._key() if first else self._stream_key
@@ -260,7 +266,7 @@ class SparseKernelKMeans(KernelClusterer):
         """Make the buffer of the first rows."""
         own = ArraySource(rows[: self.buffer_size].copy())
         engine = make_engine(None, Progress(False))
-        problem = make_problem(self, own, key)
+        problem = make_problem(self, own, key, scaled=True)
         self.plan_ = self._plan(problem, engine, settings)
         setup = prepare(problem, engine, self.plan_, count_clusters)
         warn_if_unclear(setup.evidence)
@@ -293,6 +299,6 @@ class SparseKernelKMeans(KernelClusterer):
             setattr(self, name, value)
         self.history_, self.n_iter_ = list(buffer.history), buffer.version
         self._labels, self.objective_ = label_rows(rows, self._model)
-        self._source = ArraySource(np.empty((0, rows.shape[1])))
+        self._source, self._frame = ArraySource(np.empty((0, rows.shape[1]))), None
         c = self.n_clusters_ = self._n_features_out = self._model.centres.n_clusters
         self.cluster_sizes_ = np.bincount(self._labels[self._labels >= 0], minlength=c).astype(np.int64)

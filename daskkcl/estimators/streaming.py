@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import ArraySource
+from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, WrongTypeError
 from ..maps.base import Centres
 from ..progress import Progress
@@ -17,6 +18,7 @@ from ..rules.counting import count_clusters
 from ..rules.crisp import FrequencySensitive, Nearest
 from ..schedules.competitive_stream import Stream, label_rows, means_of, meet_block
 from ..schedules.engine import make_engine
+from ..schedules.scaling import block_scaler
 from ..schedules.setup import prepare
 from ..schedules.start import place_centres
 from ..schedules.tasks import Model
@@ -24,10 +26,11 @@ from ..system import single_threaded
 from .base import warn_if_unclear
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_choice, check_integer, check_real
+from .validation import check_choice, check_integer, check_real, check_scale
 
 __all__ = ["StreamMixin"]
 
+_TILE_ROWS = 1024  # of sums over the first block
 _ROWS_PER_CLUSTER, _MOST_ROWS = 2, 100  # of a subset: a stream is short at first, and updates are what counts
 
 
@@ -36,15 +39,17 @@ class StreamMixin:
 
     _model: Any
     _source: Any
+    _frame: Any
     _labels: Any
     _stream: Stream
     history_: Any
     n_iter_: Any
+    scaler_: Any
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one block of a stream; the rows are met once, in random order, and not kept.
 
-        The first block (or an earlier `fit`, or a loaded model) gives the landmarks, the kernel's width and the first
+        The first block (or an earlier `fit`, or a loaded model) gives scaling, landmarks, the kernel's width and first
         centres, so it should be a fair sample, unless `landmarks`, `gamma` and `init` are given. The learning rate is
         ``rate_start / (1 + u / 10)``, not below `rate_end`, after u updates: subsets met, or, row by row, rows met for
         each cluster. ``subset_size="auto"`` is two rows for each cluster here. `max_epochs` and `tol` are for `fit`.
@@ -74,11 +79,21 @@ class StreamMixin:
                 "nearest='index' is for fit: subsets of a stream are too small to make an index for each. Leave it out."
             )
         with single_threaded():
+            source = self._scaled_block(source, first)
             stream = self._begin(source) if first else self._go_on()
             before = means_of(stream.winners.centres, stream.reader.map_)
             stream = meet_block(stream, source.array)
             self._settle(stream, source.array, before)
         return self
+
+    def _scaled_block(self, source: ArraySource, first: bool) -> ArraySource:
+        """Scale a block as the first one, a fit or a loaded model says."""
+        if first:
+            scale = check_scale(self.scale, source)  # type: ignore[attr-defined]
+            nan = check_choice("nan", self.nan, ("raise", "drop"))  # type: ignore[attr-defined]
+            self.scaler_ = None if scale is None else block_scaler(scale, source.array, _TILE_ROWS, nan)
+        scaler = self.__dict__.get("scaler_")
+        return source if scaler is None else in_memory(scaler.apply(source.array))
 
     def _stream_settings(self, n_clusters: int) -> tuple[Rates, int]:
         start = check_real("rate_start", self.rate_start, 0, 1)  # type: ignore[attr-defined]
@@ -92,7 +107,7 @@ class StreamMixin:
         """Take map and first centres from the first block."""
         key = self._key()  # type: ignore[attr-defined]
         engine = make_engine(None, Progress(False))
-        problem = replace(make_problem(self, source, key), keep_codes=False)  # later blocks are rows
+        problem = replace(make_problem(self, source, key, scaled=True), keep_codes=False)  # later blocks are rows
         settings = self._settings(problem)  # type: ignore[attr-defined]
         self.plan_ = self._plan(problem, engine, settings)  # type: ignore[attr-defined]
         setup = prepare(problem, engine, self.plan_, count_clusters)
@@ -137,7 +152,7 @@ class StreamMixin:
         self.n_rows_met_ = stream.n_rows
         self._stream = stream
         self._labels, self.objective_ = label_rows(rows, self._model)
-        self._source = ArraySource(np.empty((0, rows.shape[1])))
+        self._source, self._frame = ArraySource(np.empty((0, rows.shape[1]))), None
         self.cluster_sizes_ = np.bincount(self._labels[self._labels >= 0], minlength=c).astype(np.int64)
         self.win_counts_ = winners.counts[order]
         self.n_clusters_ = self._n_features_out = c

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError, NotOfferedError
@@ -30,7 +31,7 @@ from .base import warn_if_unclear, weights_refused
 from .fuzzy_base import Resolved
 from .inputs import open_rows
 from .problems import make_problem
-from .validation import check_integer, check_weights, weight_unit
+from .validation import check_integer, check_weights, stream_scaler, weight_unit
 
 __all__ = ["StreamMixin"]
 
@@ -91,6 +92,9 @@ class StreamMixin:
             )
         source = open_rows(estimator, X, None, None, reset=stream is None)
         source.check_missing(estimator.missing)
+        estimator.scaler_ = stream_scaler(estimator.scale, source)
+        if estimator.scaler_ is not None:
+            source = ScaledSource(source, "unit", estimator.scaler_)
         weights = (
             np.ones(source.n_rows) if sample_weight is None else check_weights(sample_weight, source.n_rows, False)
         )
@@ -177,7 +181,7 @@ def _begin(estimator: Any, chunk: Chunk, key: Key, chunk_rows: int) -> tuple[Beg
         raise InvalidInputError("No row of the first chunk has a weight: begin the stream with rows that count.")
     engine = make_engine(None, Progress(False)).here()
     counting = chunk.weights > 0  # dropped rows are zeros of weight 0: nothing is to be made of them
-    made = make_problem(estimator, in_memory(chunk.rows[counting]), key)
+    made = make_problem(estimator, in_memory(chunk.rows[counting]), key, scaled=True)
     if made.recipe.n_streams and (chunk.weights[counting] != 1).any():
         raise weights_refused(made)
     problem = replace(made, weights=chunk.weights[counting], keep_codes=False)  # later chunks are rows, not codes

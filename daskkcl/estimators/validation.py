@@ -16,6 +16,7 @@ from ..kernels.checks import all_finite
 from ..kernels.rows import SparseRows, as_dense
 from ..random import FixedOrder
 from ..rules.index import index_available, require_index
+from ..rules.scaling import SCALES, Scaler
 
 __all__ = [
     "block_dtype",
@@ -27,7 +28,9 @@ __all__ = [
     "check_n_clusters",
     "check_order",
     "check_real",
+    "check_scale",
     "check_weights",
+    "stream_scaler",
     "uses_index",
     "weight_unit",
 ]
@@ -166,6 +169,30 @@ def check_n_clusters(value: Any, n_rows: int, name: str = "n_clusters") -> int |
             f"{name}={n_clusters} is more than the number of rows (n_samples={n_rows}). Pass a smaller {name}."
         )
     return n_clusters
+
+
+def check_scale(value: Any, source: Source) -> str | None:
+    """Return how features are to be scaled, or say why that cannot be."""
+    if value is None:
+        return None
+    name = check_choice("scale", value, SCALES)
+    if name == "minmax" and source.sparse:
+        raise InvalidInputError(
+            "scale='minmax' would move the zeros of sparse rows, and they would no longer be sparse. scale='unit' and "
+            "scale='standard' (which then divides and does not centre) keep them."
+        )
+    return name
+
+
+def stream_scaler(value: Any, source: Source) -> Scaler | None:
+    """Return how the rows of a stream are scaled, or refuse what would take all rows to know."""
+    name = check_scale(value, source)
+    if name in (None, "unit"):
+        return None if name is None else Scaler("unit")
+    raise InvalidInputError(
+        f"scale={name!r} wants a look at all rows, and those of a stream are not there yet: use scale='unit', or scale "
+        "the blocks, for example with sklearn.preprocessing.StandardScaler fitted to some rows; fit scales by itself."
+    )
 
 
 def check_landmarks(

@@ -67,6 +67,7 @@ class Cluster:
         self._seen: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lasting: dict[int, tuple[Any, Any]] = {}
         self._kept: list[Any] = []
+        self._kept_about: dict[Any, tuple[int, int]] = {}
 
     # --- workers ---------------------------------------------------------------------------------------------
 
@@ -164,6 +165,7 @@ class Cluster:
         """Begin to compute some keys of a graph whose results stay with the workers until `release`."""
         futures = self.submit(graph, keys)
         self._kept += futures
+        self._kept_about |= graph.about
         return futures
 
     def release(self) -> None:
@@ -219,7 +221,7 @@ class Cluster:
         return error
 
     def _killed(self, error: Any, graph: Graph | None) -> KilledWorkerError:
-        rows = None if graph is None else rows_of(graph, error.task)
+        rows = self._kept_about.get(error.task) or (None if graph is None else rows_of(graph, error.task))
         if rows is None:
             what = f"The task {error.task!r}"
         else:

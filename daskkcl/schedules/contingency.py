@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.frames import plain_values
 from ..errors import InvalidInputError
 from ..progress import Progress
 from .engine import make_engine
@@ -31,6 +32,7 @@ def label_counts(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _count(columns: list[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    columns = [plain_values(column) for column in columns]
     shapes = {tuple(np.shape(column)) for column in columns}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise InvalidInputError(f"Labels must be as many, one for each row; got shapes {sorted(shapes)}.")

@@ -6,15 +6,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource, scale_rows, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, spans, write_run
-from ..blocks.sources import ArraySource, DaskSource, Source, ZarrSource, read_rows
-from ..blocks.sparse import CsrSource, fullest
+from ..blocks.sources import ArraySource, DaskSource, Source, read_rows
+from ..blocks.sparse import fullest
 from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..planning import Layout, block_edges
@@ -55,9 +56,9 @@ class RowReader:
     """
 
     def __init__(self, engine: Engine, source: Source, edges: list[int]) -> None:
-        self._engine, self._source = engine, source
-        self._stored = isinstance(source, (ZarrSource, CsrSource))
-        self._slab_edges = source.slabs(edges) if self._stored and engine.local else []  # type: ignore[attr-defined]
+        self._engine, self._source = engine, cast(Any, stored_rows(source))
+        self._scaler = source.scaler if isinstance(source, ScaledSource) else None
+        self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") and engine.local else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
@@ -66,12 +67,21 @@ class RowReader:
 
         What is yielded may be a call to be made inside the task that it is an argument of (see `Graph.named`).
         """
+        if self._scaler is None:
+            yield from self._stored(graph, edges, window)
+            return
+        scaler = graph.value(self._scaler)
+        for rows in self._stored(graph, edges, window):
+            yield graph.call(scale_rows, rows, scaler) if self._engine.local else (scale_rows, rows, scaler)
+
+    def _stored(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
+        """Yield the keys of blocks of rows as they are stored."""
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 rows = self._source.array[a:b]
                 yield graph.value(rows) if self._engine.local else (Constant(rows),)
-        elif self._stored:
-            array = graph.value(self._source.array)  # type: ignore[attr-defined]
+        elif hasattr(self._source, "slabs"):
+            array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):
                 yield self._cut(graph, array, a, b, window) if self._engine.local else (read_slab, array, a, b, None)
@@ -113,7 +123,7 @@ def graph_blocks(engine: Engine, source: Source) -> int:
     if engine.local:
         return _GRAPH_BLOCKS
     # chunks of a dask array between two graphs are made for both: they have a graph of all of them anyway
-    return 2**62 if isinstance(source, DaskSource) else max(_GRAPH_BLOCKS, _GRAPH_ROUNDS * engine.slots)
+    return 2**62 if isinstance(stored_rows(source), DaskSource) else max(_GRAPH_BLOCKS, _GRAPH_ROUNDS * engine.slots)
 
 
 def row_edges(engine: Engine, source: Source, layout: Layout, begin: int = 0) -> list[int]:
@@ -123,10 +133,11 @@ def row_edges(engine: Engine, source: Source, layout: Layout, begin: int = 0) ->
     block is mostly a chunk, or some of them, and few rows go to another worker.
     """
     edges = [begin + edge for edge in block_edges(source.n_rows - begin, layout.block_rows)]
-    if engine.local or not isinstance(source, DaskSource) or layout.quantum >= layout.block_rows:
+    rows = stored_rows(source)
+    if engine.local or not isinstance(rows, DaskSource) or layout.quantum >= layout.block_rows:
         return edges
     unit, near = layout.quantum, [begin]
-    for edge in np.cumsum(source.array.chunks[0]).tolist():
+    for edge in np.cumsum(rows.array.chunks[0]).tolist():
         place = begin + round((edge - begin) / unit) * unit
         while place - near[-1] > layout.block_rows:  # a large chunk is cut, as the plan says
             near.append(near[-1] + layout.block_rows)
@@ -272,6 +283,7 @@ class Dataset:
         consume, rows = prepare(graph), RowReader(self.engine, self.source, self.edges)
         blocks = rows.blocks(graph, self.edges, make_window(graph, self.engine))
         keys = [graph.named(consume(a, rows)) for a, rows in zip(self.edges[:-1], blocks, strict=True)]
+        graph.about.update(zip(keys, pairwise(self.edges), strict=True))
         self._kept = self.engine.keep(graph, keys)
 
     def keep_rows(self) -> None:
@@ -365,7 +377,7 @@ def usable_rows(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.bool
     return np.ones(len(rows), dtype=bool) if bad is None else ~bad
 
 
-def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
+def load_rows(engine: Engine, source: Source, layout: Layout, dtype: Any = None) -> ArraySource:
     """Read everything into one array in this process, on its threads; only when the plan says that it fits."""
     if isinstance(source, ArraySource):
         return source
@@ -373,7 +385,7 @@ def load_rows(engine: Engine, source: Source, layout: Layout) -> ArraySource:
     if source.sparse:
         blocks = run_blocks(engine, source, edges, lambda graph: lambda start, rows: rows)
         return ArraySource(join_blocks(blocks), lazy=source.lazy, entries=source.row_entries, stored=source.stored)
-    out = np.empty((source.n_rows, source.n_features), dtype=source.dtype)
+    out = np.empty((source.n_rows, source.n_features), dtype=dtype or source.dtype)
     engine = engine.with_threads(layout.threads)
     engine.progress.begin("reading", source.n_rows)
 

@@ -15,7 +15,8 @@ from ..rules.fuzzy import Fuzzy, FuzzyRun, best_fuzzy_run
 from .checkpoint import Checkpoint
 from .data import Dataset, gather
 from .passes import label_pass, sum_pass
-from .setup import Setup, draw_rows, weights_of
+from .sampling import draw_rows, weights_of
+from .setup import Setup
 from .tasks import Model, measure_block
 
 __all__ = [

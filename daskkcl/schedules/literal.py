@@ -24,7 +24,8 @@ from ..rules.kernel_fuzzy import LiteralRun, LiteralStep, kernel_distances_from,
 from .checkpoint import Checkpoint
 from .fuzzy import FuzzyResult, FuzzySettings
 from .graph import Graph, Window
-from .setup import Setup, draw_rows, weights_of
+from .sampling import draw_rows, weights_of
+from .setup import Setup
 from .tasks import task
 from .walk import ChunkWalk
 

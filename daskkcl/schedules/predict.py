@@ -20,6 +20,7 @@ __all__ = [
     "block_layout",
     "block_rows",
     "compute_here",
+    "label_chunks",
     "label_range",
     "lazy_distances",
     "lazy_labels",
@@ -50,7 +51,7 @@ def writing_stage(problem: Problem, labelling: Stage) -> Stage:
     """Return the stage that writes memberships: blocks are computed, joined to chunks of the store and encoded."""
     source, answer_bytes = problem.source, problem.c * problem.dtype.itemsize
     block = _block_rows(source, labelling.quantum, 8 * problem.c)
-    rows = max(answer_chunks(source.row_chunks, answer_bytes)[0], block)
+    rows = max(_answer_chunks(source, answer_bytes)[0], block)
     costs = {"row_bytes": problem.row_bytes + 3 * answer_bytes + 16, "lookahead": 0, "block_bytes": 1}
     return replace(labelling, name="writing", quantum=min(rows, problem.n_rows), **costs)
 
@@ -72,7 +73,14 @@ def _lazy(source: Source, layout: Layout, model: Any, function: Any, columns: in
     chunks = (rows,) if columns is None else (rows, (columns,))
     result = da.Array(graph, name, chunks, dtype=dtype)
     row_bytes = (columns or 1) * np.dtype(dtype).itemsize
-    return result.rechunk({0: answer_chunks(source.row_chunks, row_bytes)})
+    return result.rechunk({0: _answer_chunks(source, row_bytes)})
+
+
+def _answer_chunks(source: Source, row_bytes: int) -> tuple[int, ...]:
+    """Return the chunks of an answer: whole lines of the dimensions that rows were stacked from, if they were."""
+    if source.frame is not None:
+        return source.frame.row_chunks(row_bytes)
+    return answer_chunks(source.row_chunks, row_bytes)
 
 
 def compute_here(lazy: Any) -> Any:
@@ -81,6 +89,11 @@ def compute_here(lazy: Any) -> Any:
 
     with single_threaded():
         return lazy.compute(scheduler=threaded.get)
+
+
+def label_chunks(source: Source) -> tuple[int, ...]:
+    """Return the chunks in which labels of a run are handed out."""
+    return source.row_chunks if source.frame is None else _answer_chunks(source, 4)
 
 
 def label_range(labels: Any, engine: Engine) -> tuple[int, int]:

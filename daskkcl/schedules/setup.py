@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.scaled import ScaledSource, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.sources import ArraySource, Source
 from ..errors import InvalidInputError, MemoryLimitError
 from ..kernels import Kernel
 from ..kernels.base import TILE_ROWS
-from ..kernels.rows import as_dense, join_blocks
+from ..kernels.rows import as_dense
 from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
@@ -33,20 +34,22 @@ from ..planning import Layout, Plan, Stage, make_plan, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
 from ..rules.many import MANY, warm_up
+from ..rules.scaling import Scaler
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .checkpoint import Checkpoint
 from .cluster import Cluster, Worker
-from .data import explain_bad_row, gather, load_rows, usable
+from .data import load_rows
 from .engine import Engine
 from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
 from .mapping import make_map
-from .tasks import BadRowError, Reader, bad_rows
+from .sampling import draw_rows, draw_scaled, repeated, weights_of
+from .scaling import needs_pass, scaling_stage
+from .tasks import Reader
 
-__all__ = ["Problem", "Setup", "base_stages", "default_limit", "draw_rows", "plan_run", "prepare", "weights_of"]
+__all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prepare"]
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
-_SCREENED_ROWS = 2**19  # looked at together when usable rows are rare
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
 
@@ -76,6 +79,11 @@ class Problem:
     def n_rows(self) -> int:
         """Rows of the data."""
         return self.source.n_rows
+
+    @property
+    def scaler(self) -> Scaler | None:
+        """How rows are scaled when they are read; None: not at all, or not yet known."""
+        return self.source.scaler if isinstance(self.source, ScaledSource) else None
 
     @property
     def c(self) -> int:
@@ -196,7 +204,9 @@ class Problem:
     @property
     def rows_bytes(self) -> int:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1) if self.source.lazy else 0
+        if isinstance(self.source, ArraySource):
+            return 0
+        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1)
 
     def landmarks_by(self, name: str) -> bool:
         """Return whether landmarks are chosen in a certain way."""
@@ -260,6 +270,11 @@ class Setup:
         """Rows as users have them, from memory if they are kept there."""
         return self.source if self.map_ is self.row_map else self.problem.source
 
+    @property
+    def stored(self) -> Source:
+        """Rows as they are stored, not scaled."""
+        return stored_rows(self.problem.source) if isinstance(self.problem.source, ScaledSource) else self.rows
+
     @cached_property
     def row_reader(self) -> Reader:
         """How rows as users have them become measurements."""
@@ -288,6 +303,8 @@ def base_stages(problem: Problem) -> list[Stage]:
     """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
     preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
     stages = [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    if needs_pass(problem.source):
+        stages.insert(0, scaling_stage(problem))
     if streams(problem):
         stages.append(landmarks_stage(problem))
     return [*stages, problem.mapping_stage()] if problem.recipe.n_streams else stages
@@ -438,10 +455,15 @@ def _prepare(
     checkpoint: Checkpoint,
     identify: Callable[[Any], None] | None,
 ) -> Setup:
-    source = problem.source
-    if plan.keep == "rows" and engine.local:
-        source = load_rows(engine, source, plan.layout("sampling"))
-    sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+    source, keeps = problem.source, plan.keep == "rows" and engine.local
+    if needs_pass(source):
+        problem, source, sample, numbers = draw_scaled(problem, engine, plan, keeps)
+    else:
+        if keeps:
+            source = load_rows(engine, source, plan.layout("sampling"))
+        sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+    if problem.scaler is not None and not isinstance(problem.landmarks, str):
+        problem = replace(problem, landmarks=problem.scaler.apply(problem.landmarks))
     if identify is not None:
         identify(sample)
         checkpoint.open()
@@ -455,67 +477,7 @@ def _prepare(
         )
     typical = sample[:_SAMPLE_ROWS]
     if problem.weights is not None:
-        typical = _repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]))
+        typical = repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]), _SAMPLE_ROWS)
     map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
     made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
     return Setup(problem, source, engine, plan, sample, numbers, *made)
-
-
-def weights_of(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the weights of some rows given by number."""
-    return np.ones(len(rows)) if problem.weights is None else problem.weights[rows]
-
-
-def draw_rows(
-    problem: Problem, source: Source, engine: Engine, layout: Layout, wanted: int
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return usable rows from the beginning of the random order, those of weight 0 passed over, and their numbers."""
-    n = problem.n_rows
-    numbers, position = _next_rows(problem, 0, wanted)
-    sample = gather(engine, source, numbers, layout)
-    bad = bad_rows(sample)
-    if bad is None:
-        return sample, numbers
-    if problem.nan == "raise":
-        raise explain_bad_row(engine, source, layout, BadRowError(int(numbers[bad].min()))) from None
-    sample, numbers = sample[~bad], numbers[~bad]
-    more: list[NDArray[np.int64]] = []  # numbers first: of rows that are mostly unusable many have to be looked at
-    take = 4 * wanted
-    while position < n and len(numbers) + sum(map(len, more)) < wanted:
-        rows, position = _next_rows(problem, position, take)
-        more.append(rows[usable(engine, source, rows, layout)])
-        take = min(4 * take, max(4 * wanted, _SCREENED_ROWS))
-    if more:
-        added = np.concatenate(more)[: wanted - len(numbers)]
-        sample = join_blocks([sample, gather(engine, source, added, layout)])
-        numbers = np.concatenate([numbers, added])
-    if len(sample) == 0:
-        raise InvalidInputError(f"All {n:,} rows have a NaN or infinity: nothing is left to cluster.")
-    return sample, numbers
-
-
-def _next_rows(problem: Problem, position: int, count: int) -> tuple[NDArray[np.int64], int]:
-    """Return the next rows of positive weight from a place of the random order, and the place behind them."""
-    order, n, weights = problem.key.child("order", 0), problem.n_rows, problem.weights
-    if weights is None:
-        stop = min(n, position + count)
-        return order.rows(n, position, stop), stop
-    found: list[NDArray[np.int64]] = []
-    while position < n and count > 0:
-        rows = order.rows(n, position, min(n, position + max(count, _SCREENED_ROWS)))
-        places = np.flatnonzero(weights[rows] > 0)[:count]
-        position += int(places[-1]) + 1 if len(places) == count else len(rows)
-        count -= len(places)
-        found.append(rows[places])
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64), position
-
-
-def _repeated(sample: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Return rows of equal weight that stand for weighted ones: repeated as often as the weights say, if they are
-    whole numbers and not too many; otherwise drawn evenly from all the weight.
-    """
-    total = float(weights.sum())
-    if total <= _SAMPLE_ROWS and (weights == np.floor(weights)).all():
-        return sample[np.repeat(np.arange(len(sample)), weights.astype(np.int64))]
-    places = (np.arange(_SAMPLE_ROWS) + 0.5) * (total / _SAMPLE_ROWS)
-    return sample[np.minimum(np.searchsorted(np.cumsum(weights), places), len(sample) - 1)]

@@ -19,7 +19,7 @@ from .passes import RandomLabels, label_means
 from .setup import Setup
 from .tasks import bad_rows
 
-__all__ = ["Start", "check_init", "place_centres", "start_rows"]
+__all__ = ["Start", "check_init", "given_rows", "place_centres", "start_rows"]
 
 NAMED = ("sample", "d2", "random", "random-labels", "random-labels-all")
 
@@ -73,7 +73,7 @@ def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:
     if isinstance(init, str):
         return None
     if init.ndim == 2:
-        return init
+        return given_rows(setup, init)
     if len(init) != setup.n_clusters:
         return None
     rows = gather(setup.engine, setup.rows, init, setup.layout("sampling"))
@@ -81,6 +81,12 @@ def start_rows(setup: Setup, init: Any) -> NDArray[Any] | None:
     if bad is not None:
         raise InvalidInputError(f"init names row {init[bad].min():,}, which has a NaN or infinity; name another row.")
     return rows
+
+
+def given_rows(setup: Setup, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows of the user as the run takes them: scaled, if it scales."""
+    scaler = setup.problem.scaler
+    return rows if scaler is None else scaler.apply(np.asarray(rows, dtype=np.float64))
 
 
 def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, rule: Any = None) -> Start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from .data import Dataset
 from .passes import reduce_pass
 from .tasks import Model, task, tiles
 
-__all__ = ["validity_pass"]
+__all__ = ["validity_pass", "validity_passes"]
 
 Floats = NDArray[Any]
 
@@ -42,7 +43,20 @@ def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[s
 
     The mean of all rows is taken in the span of the map's measurements, where the centres are.
     """
-    sums = reduce_pass(data, validity_block, _Sums.combine, (model, weights), "validity")
+    return validity_passes(data, [model], weights)[0]
+
+
+def validity_passes(data: Dataset, models: Sequence[Model], weights: Floats | None = None) -> list[dict[str, float]]:
+    """Return the validity indices of several fuzzy models on the same rows, which are read once."""
+    found = reduce_pass(data, validity_blocks, _combine, (tuple(models), weights), "validity")
+    return [_indices(sums, model) for sums, model in zip(found, models, strict=True)]
+
+
+def _combine(parts: list[list[_Sums]]) -> list[_Sums]:
+    return [_Sums.combine(list(own)) for own in zip(*parts, strict=True)]
+
+
+def _indices(sums: _Sums, model: Model) -> dict[str, float]:
     total, squares, entropy, objective = sums.figures.value.tolist()
     centres, map_ = model.centres, model.reader.map_
     products = centre_products(centres, map_)
@@ -54,6 +68,11 @@ def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[s
 
 
 @task
+def validity_blocks(block: Any, start: int, models: tuple[Model, ...], weights: Floats | None) -> list[_Sums]:
+    """Return the sums of a block for every model."""
+    return [validity_block(block, start, model, weights) for model in models]
+
+
 def validity_block(block: Any, start: int, model: Model, weights: Floats | None) -> _Sums:
     """Return the sums of a block."""
     figures = ExactSum.zeros((4,))

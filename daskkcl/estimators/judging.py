@@ -1,0 +1,232 @@
+"""Judging partitions without known classes: indices of fitted models, and how stable they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..blocks.sources import Source
+from ..errors import InvalidInputError, WrongTypeError
+from ..kernels.rows import SparseRows, public_rows
+from ..measures import ari
+from ..planning import Layout
+from ..progress import Progress
+from ..random import Key, as_key
+from ..schedules.data import Dataset, explain_bad_row, gather, usable
+from ..schedules.engine import make_engine
+from ..schedules.judging import Group, judge_pass
+from ..schedules.predict import block_rows
+from ..schedules.tasks import BadRowError
+from ..schedules.validity import validity_passes
+from ..system import single_threaded
+from .base import KernelClusterer
+from .inputs import open_rows
+from .validation import check_choice, check_integer, check_real
+
+__all__ = ["INDICES", "judge", "stability", "validity"]
+
+_CRISP = ("silhouette", "silhouette_simplified", "davies_bouldin", "calinski_harabasz")
+_FUZZY = ("partition_coefficient", "partition_entropy", "xie_beni", "fukuyama_sugeno")
+INDICES = (*_CRISP, *_FUZZY)
+
+
+def validity(
+    model: KernelClusterer,
+    X: Any,
+    *,
+    indices: Sequence[str] | None = None,
+    n_sample: int = 2000,
+    random_state: Any = 0,
+    client: Any = None,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> dict[str, float]:
+    """Return validity indices of the partition that a model makes of some rows, in two passes over them.
+
+    All distances are those of the model's feature space; centroids are the means of the clusters there.
+
+    Parameters
+    ----------
+    model : KernelClusterer
+        Fitted or loaded.
+    X : as for `fit`
+    indices : list of str, optional
+        Which; all that the model has by default.
+    n_sample : int, default 2000
+        Rows of the sample for ``"silhouette"``, as many of each cluster; their distances to one another are held.
+    random_state : int
+        Of the sample.
+    client, component, storage_options : as for `fit`
+
+    Returns
+    -------
+    dict
+        ``silhouette``, estimated from the sample, each cluster counted by its size (exact if the sample has all rows);
+        ``silhouette_simplified``, with distances to centroids in place of mean distances to rows, of all rows: both
+        between -1 and 1, the more the better; ``davies_bouldin``: the less the better; ``calinski_harabasz``: the more
+        the better. NaN for one cluster. Of fuzzy models also ``partition_coefficient``, ``partition_entropy``,
+        ``xie_beni`` and ``fukuyama_sugeno``, in a third pass: see `fuzzy_validity`.
+
+    Notes
+    -----
+    Rousseeuw 1987 (doi:10.1016/0377-0427(87)90125-7) for the silhouette, Hruschka et al. 2006
+    (doi:10.1016/j.ins.2005.07.015) for the simplified one; Davies and Bouldin 1979 (doi:10.1109/TPAMI.1979.4766909);
+    Caliński and Harabasz 1974 (doi:10.1080/03610927408827101).
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(9 * k, 1, (100, 2)) for k in range(3)])
+    >>> found = daskkcl.validity(daskkcl.fit(X, "akkmeans", 3, map="identity", random_state=0), X)
+    >>> round(found["silhouette"], 2), round(found["davies_bouldin"], 2)
+    (0.86, 0.2)
+    """
+    if not isinstance(model, KernelClusterer):
+        raise WrongTypeError(f"{model!r} is no model of daskkcl; pass one that was fitted.")
+    check_is_fitted(model)
+    source = model._open_new(X, component, storage_options)
+    return judge([model], source, indices, n_sample, as_key(random_state), client)[0]
+
+
+def judge(
+    models: Sequence[Any],
+    source: Source,
+    indices: Sequence[str] | None,
+    n_sample: int,
+    key: Key,
+    client: Any = None,
+) -> list[dict[str, float]]:
+    """Return the indices of several models on the same rows, which are read together."""
+    wanted = _checked(indices, models)
+    n_sample = check_integer("n_sample", n_sample, 2)
+    groups = _groups(models)
+    engine = make_engine(client, Progress(False))
+    widest = max(groups, key=lambda group: group.reader.tile_rows)  # powers of two: a multiple of every other
+    answer_bytes = 8 * sum(model._model.centres.n_clusters for model in models)
+    layout: Layout = block_rows(source, widest.reader, answer_bytes, engine.threads)
+    data = Dataset(engine, source, layout)
+    with single_threaded():
+        try:
+            found = judge_pass(data, groups, n_sample, key.child("judged"), [name for name in wanted if name in _CRISP])
+            fuzzy = [name for name in wanted if name in _FUZZY]
+            more = validity_passes(data, [model._model for model in models]) if fuzzy else [{}] * len(models)
+        except BadRowError as error:
+            raise explain_bad_row(engine, source, layout, error) from None
+    every = ({**scores, **others} for scores, others in zip(found, more, strict=True))
+    return [{name: scores[name] for name in wanted} for scores in every]
+
+
+def _checked(indices: Sequence[str] | None, models: Sequence[Any]) -> list[str]:
+    fuzzy = all(model.fuzzy for model in models)
+    if indices is None:
+        return [*_CRISP, *(_FUZZY if fuzzy else ())]
+    if isinstance(indices, str) or not isinstance(indices, Iterable):
+        raise InvalidInputError(f"indices={indices!r} is no list of names; there are {', '.join(INDICES)}.")
+    for name in indices:
+        check_choice("indices", name, INDICES)
+        if name in _FUZZY and not fuzzy:
+            raise InvalidInputError(f"{name} is an index of memberships, and {models[0].algorithm} has none.")
+    return list(indices)
+
+
+def _groups(models: Sequence[Any]) -> list[Group]:
+    """Put models together that have the same map, so that it is applied once."""
+    groups: list[list[int]] = []
+    for number, model in enumerate(models):
+        for members in groups:
+            if _same(models[members[0]]._model.reader, model._model.reader):
+                members.append(number)
+                break
+        else:
+            groups.append([number])
+    return [
+        Group(models[members[0]]._model.reader, tuple(members), tuple(models[k]._model for k in members))
+        for members in groups
+    ]
+
+
+def _same(one: Any, other: Any) -> bool:
+    a, b = one.map_, other.map_
+    if a is b:
+        return one.tile_rows == other.tile_rows and one.nan == other.nan
+    if (a.name, a.dtype, one.tile_rows, one.nan) != (b.name, b.dtype, other.tile_rows, other.nan):
+        return False
+    if a.name == "identity":
+        return np.array_equal(a.origin, b.origin)
+    if a.name != "landmarks" or a.kernel != b.kernel:
+        return False
+    return not isinstance(a.landmarks, SparseRows) and np.array_equal(a.landmarks, b.landmarks)
+
+
+def stability(
+    model: KernelClusterer,
+    X: Any,
+    *,
+    n_resamples: int = 10,
+    n_rows: int = 5000,
+    share: float = 0.5,
+    random_state: Any = 0,
+    component: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> dict[str, float]:
+    """Return how much partitions agree that the same estimator makes of different samples of the rows.
+
+    A pool of rows is drawn at random; the estimator is fitted to shares of it, drawn again and again, and each fit
+    labels the whole pool. Labels that are no accident of the sample agree.
+
+    Parameters
+    ----------
+    model : KernelClusterer
+        Fitted or not: its parameters count.
+    X : as for `fit`
+    n_resamples : int, default 10
+    n_rows : int, default 5000
+        Rows of the pool, which is held in memory.
+    share : float, default 0.5
+        Share of the pool that each fit has.
+    random_state : int
+    component, storage_options : as for `fit`
+
+    Returns
+    -------
+    dict
+        ``stability``, the mean adjusted Rand index of all pairs of labellings: 1 if all agree, about 0 if they have
+        nothing in common; ``stability_std``, the standard deviation over pairs.
+
+    Notes
+    -----
+    In the line of Ben-Hur, Elisseeff and Guyon 2002 (doi:10.1142/9789812799623_0002), with labels of all rows of the
+    pool in place of those that two samples have in common. A stable number of clusters may still be too small.
+
+    Examples
+    --------
+    >>> import numpy as np, daskkcl
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(9 * k, 1, (100, 2)) for k in range(3)])
+    >>> daskkcl.stability(daskkcl.ApproxKernelKMeans(3, random_state=0), X, n_resamples=3)["stability"]
+    1.0
+    """
+    n_resamples = check_integer("n_resamples", n_resamples, 2)
+    n_rows, share = check_integer("n_rows", n_rows, 2), check_real("share", share, 0, 1)
+    fresh, key = clone(model), as_key(random_state).child("stability")
+    source = open_rows(fresh, X, component, storage_options, reset=True)
+    engine = make_engine(None, Progress(False))
+    layout = Layout("sampling", min(source.n_rows, 2**14), engine.threads, 0)
+    numbers = np.sort(key.child("pool").rows(source.n_rows, 0, min(n_rows, source.n_rows)))
+    with single_threaded():
+        numbers = numbers[usable(engine, source, numbers, layout)]
+        pool = public_rows(gather(engine, source, numbers, layout))
+    size = max(1, round(share * pool.shape[0]))
+    labels, seeds = [], key.child("seeds").uniform(np.arange(n_resamples))
+    for k in range(n_resamples):
+        chosen = np.sort(key.child("resample", k).rows(pool.shape[0], 0, size))
+        one = clone(fresh).set_params(random_state=int(2**31 * seeds[k]), progress=False)
+        labels.append(np.asarray(one.fit(pool[chosen]).predict(pool)))
+    agreement = [ari(a, b) for a, b in combinations(labels, 2)]
+    return {"stability": float(np.mean(agreement)), "stability_std": float(np.std(agreement))}
