@@ -206,7 +206,7 @@ class Problem:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
         if isinstance(self.source, ArraySource):
             return 0
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1)
+        return self.n_rows * (2 * self.source.mean_bytes if self.source.sparse else self.row_bytes)
 
     def landmarks_by(self, name: str) -> bool:
         """Return whether landmarks are chosen in a certain way."""
