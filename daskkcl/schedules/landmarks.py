@@ -61,7 +61,7 @@ def k_means_landmarks(problem: Problem, engine: Engine, plan: Plan, source: Sour
     sample included (Sculley 2010, doi:10.1145/1772690.1772862). Rows come in the order in which they are stored, one of
     every few if there are many; having begun at centres of a fair sample, that does no harm even if they are sorted.
     """
-    key, here = problem.key.child("landmarks"), Engine(None, min(_THREADS, engine.threads), engine.progress)
+    key, here = problem.key.child("landmarks"), engine.here().with_threads(_THREADS)
     centres = sample_centres(sample, m, here, key, _FIRST_STEPS if streams(problem) else _LLOYD_STEPS)
     if not streams(problem):
         return centres.rows

@@ -71,6 +71,7 @@ class Reader:
     nan : {"raise", "drop"}
     """
 
+    lasting = True  # from round to round: workers are sent it once
     map_: Map
     tile_rows: int
     nan: str = "raise"
@@ -318,6 +319,10 @@ class Model:
     def winners(self, tile: Tile) -> tuple[NDArray[np.intp], Floats]:
         """Return the centre of every row of a tile by a crisp rule, and its distance as the rule takes it."""
         return winners(tile.Z, tile.kappa, self.centres, self.rule, self.index)
+
+    def graph_parts(self) -> tuple[Any, ...]:
+        """Return what it is made of: of these the reader lasts from round to round."""
+        return self.reader, self.centres, self.rule, self.order
 
     def distances(self, tile: Tile) -> Floats:
         """Return the distances of a tile's rows to the centres as the rule takes them: squared ones mostly."""
