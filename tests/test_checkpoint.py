@@ -49,7 +49,7 @@ OTHER_RUNS = {
     "lcpcl": {**SEEDS, "algo": "lcpcl", "n_landmarks": 30},
     "rpccl": {**SEEDS, "algo": "rpccl"},
     "rpcl": {**SEEDS, "algo": "rpcl"},
-    "rsekfcm, literal": {"algo": "rsekfcm", "form": "literal", "sample_size": 200, "max_iter": 4},
+    "rsekfcm, literal": {"algo": "rsekfcm", "form": "literal", "n_landmarks": None, "sample_size": 200, "max_iter": 4},
     "rsekfcm, prototypes": {"algo": "rsekfcm", "extend": "prototypes", "sample_size": 200, "max_passes": 2},
     "skkmeans": {"algo": "skkmeans", "n_landmarks": None, "buffer_size": 60, "batch_size": 20},
     "spectral": {"algo": "spectral", "init": "random", "max_iter": 3},
