@@ -438,6 +438,7 @@ def test_exit_codes_and_commands_are_documented():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("block", ["", "sys.modules['ipywidgets'] = None"], ids=["widgets", "no widgets"])
 def test_notebooks_have_progress_with_and_without_widgets(folder, block):
     nbclient = pytest.importorskip("nbclient", reason="pip install 'daskkcl[notebooks]'")
@@ -453,7 +454,7 @@ daskkcl.fit(x, "akkmeans", 3, n_landmarks=20, random_state=0)
 daskkcl.plan(n_rows=1000, n_features=4, n_clusters=3, rates={{}})
 """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
     outputs = notebook.cells[0].outputs
     if block:
         assert "pass 1" in "".join(output.get("text", "") for output in outputs)
