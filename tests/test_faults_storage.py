@@ -695,3 +695,42 @@ def test_what_may_pass_is_tried_again(error):
         return "done"
 
     assert whole.try_again(call) == "done"
+
+
+def test_killed_while_scratch_settles(tmp_path, monkeypatch):
+    """Between its last two steps a run that is done leaves a folder that the next run knows for nobody's."""
+    (tmp_path / "run.ckpt").mkdir()
+    kept = Scratch(tmp_path, run="abc", checkpoint=str(tmp_path / "run.ckpt"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", lambda *_: stop())
+        with pytest.raises(KeyboardInterrupt):
+            kept.settle("labels")
+    owner = json.loads(Path(kept.file(".owner.json")).read_text())
+    Path(kept.file(".owner.json")).write_text(json.dumps({**owner, "pid": 2**22 + 1}))
+    Scratch(tmp_path).close()
+    assert contents(tmp_path) == ["run.ckpt"]
+
+
+def test_killed_while_scratch_is_removed(tmp_path, monkeypatch):
+    """What says whose a folder is goes last; one that is empty and nobody's goes when it is not new."""
+    scratch = Scratch(tmp_path)
+    for name in ("a", "b", "labels"):
+        Path(scratch.file(name)).write_bytes(b"1")
+    remove, left = os.remove, iter(range(10))
+
+    def killed(path, **how):
+        if next(left) == 1:
+            stop()
+        remove(path, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            scratch.close()
+    owner = Path(scratch.file(".owner.json"))
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "pid": 2**22 + 1}))
+    for name, age in (("daskkcl-new", 0), ("daskkcl-old", 100)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age, time.time() - age))
+    Scratch(tmp_path).close()
+    assert contents(tmp_path) == ["daskkcl-new"]

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Iterable
 from io import FileIO
@@ -26,6 +27,7 @@ from .locks import lives, this_process
 __all__ = ["Scratch", "check_room", "open_scratch", "read_array", "read_from", "write_array"]
 
 _PREFIX, _OWNER = "daskkcl-", ".owner.json"
+_UNSIGNED = 60.0  # seconds in which a new folder may lack its owner
 
 
 class Scratch:
@@ -73,7 +75,7 @@ class Scratch:
             os.makedirs(folder, exist_ok=True)
             if here is None:
                 self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=folder)
-                self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+                self._finalizer = weakref.finalize(self, _remove, self.path)
             else:
                 if not found:
                     shutil.rmtree(here, ignore_errors=True)
@@ -89,8 +91,10 @@ class Scratch:
 
     def _sign(self, checkpoint: str | None) -> None:
         owner = {**this_process(), "checkpoint": checkpoint}
-        with open(self.file(_OWNER), "w", encoding="utf-8") as file:
+        partial = self.file(f"{_OWNER}.{os.urandom(4).hex()}")
+        with open(partial, "w", encoding="utf-8") as file:
             json.dump(owner, file)
+        os.replace(partial, self.file(_OWNER))  # whole or not at all: a folder that nobody owns would stay for ever
 
     def close(self) -> None:
         """Remove the folder now, whoever holds it: after an error its traceback does. A run's folder stays."""
@@ -103,10 +107,10 @@ class Scratch:
         if self._finalizer is not None:
             return
         own = f"{self.path}-{os.urandom(4).hex()}"
+        self._sign(None)  # first: killed between the two, it is a folder of a process that is gone, and no run's
         os.rename(self.path, own)
         self.path, self.run = own, None
-        self._finalizer = weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
-        self._sign(None)
+        self._finalizer = weakref.finalize(self, _remove, own)
 
     def part(self, name: str) -> Scratch:
         """Return a folder inside: of a run, by its name, others of its kind removed; else one of its holder's own."""
@@ -145,7 +149,22 @@ def _remove_abandoned(folder: str) -> None:
             path = os.path.join(folder, name)
             owner = _owner(path) if name.startswith(_PREFIX) else {}
             if owner and lives(owner) is False and not _goes_on(name, owner.get("checkpoint")):
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
+            elif name.startswith(_PREFIX) and not owner and time.time() - os.stat(path).st_mtime > _UNSIGNED:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)  # empty: its process was killed before it signed, or behind the last file
+
+
+def _remove(path: str) -> None:
+    """Remove a folder, and last what says whose it is: if we are killed meanwhile, the next one knows."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            inside = os.path.join(path, name)
+            if os.path.isdir(inside):
+                shutil.rmtree(inside, ignore_errors=True)
+            elif name != _OWNER:
+                os.remove(inside)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _owner(path: str) -> dict[str, Any]:
