@@ -19,6 +19,8 @@ import zarr
 _FIT = """
 import json, sys, time
 began = time.perf_counter()
+for name in ("pyarrow", "sparse"):  # pandas and dask import them merely because they are installed, some 45 and 75 MiB
+    sys.modules[name] = None
 import daskkcl
 from daskkcl.system import peak_bytes
 path, algo, limit, parameters = sys.argv[1:]

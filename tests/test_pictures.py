@@ -137,7 +137,7 @@ def test_every_algorithm_can_be_drawn(algo):
 
 @pytest.mark.parametrize("kind", ["zarr", "dask", "sparse"])
 def test_rows_of_any_kind_are_drawn(kind, tmp_path):
-    X, _ = blobs(3, 4, 5000)
+    X, y = blobs(3, 4, 5000)
     data = {
         "zarr": lambda: zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(100, 4)),
         "dask": lambda: da.from_array(X, chunks=(700, 2)),
@@ -147,6 +147,8 @@ def test_rows_of_any_kind_are_drawn(kind, tmp_path):
     assert model._shown.shape == (2000, 4)
     drawn(model.plot.scatter())
     drawn(model.plot.scatter(data, n_rows=300))
+    drawn(model.plot.confusion(y))
+    assert "adjusted Rand" in model.report(tmp_path / "run.html", y=y).read_text()
     model.save(tmp_path / "model.zarr")
     loaded = daskkcl.load(tmp_path / "model.zarr")
     with pytest.raises(InvalidInputError, match="pass some"):

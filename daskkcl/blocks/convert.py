@@ -361,7 +361,8 @@ def _open_csv(path: str, columns: list[str] | None, header: bool, delimiter: str
 
     separator = delimiter or ("\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ",")
     options: dict[str, Any] = {"sep": separator, "header": 0 if header else None, "skipinitialspace": True}
-    options["float_precision"] = "round_trip"  # the numbers that are written there, to the last bit
+    if int(pd.__version__.partition(".")[0]) < 3:
+        options["float_precision"] = "round_trip"  # the numbers that are written there, to the last bit
     first = pd.read_csv(path, nrows=100, **options)
     names = [str(name) for name in first.columns]
     if header and names and all(_is_number(name) for name in names):

@@ -306,8 +306,8 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
         end = min(stop, (position // step + 1) * step)
         try:
             out[position - start : end - start] = array[position:end]
-        except StorageError:  # which names its key already
-            raise
+        except StorageError as error:  # which names its key already
+            raise StorageError(f"{error} That is in rows {position:,} to {end:,}.") from error
         except Exception as error:
             raise _name_bad_chunk(array, position, end, error) from error
         position = end

@@ -425,6 +425,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             state["_labels"] = None
         if isinstance(state.get("_source"), ArraySource):
             state["_source"] = ArraySource(np.empty((0, self.n_features_in_)))
+        state.pop("_shown", None)  # a copy carries no data
         return state
 
     def __sklearn_tags__(self) -> Any:

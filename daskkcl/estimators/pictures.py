@@ -18,7 +18,7 @@ from ..schedules.predict import compute_here
 if TYPE_CHECKING:
     from .base import KernelClusterer
 
-__all__ = ["Pictures", "rows_to_keep"]
+__all__ = ["Pictures", "in_memory", "rows_to_keep"]
 
 _KEPT_ROWS, _KEPT_BYTES = 2000, 4 * 2**20
 _RUNS = 25  # stretches of rows that are read of lazy data: few chunks, spread over all of them
@@ -28,6 +28,12 @@ def rows_to_keep(sample: Any, row_bytes: int, scaler: Any = None) -> Any:
     """Return the part of a run's random sample that a model keeps to be drawn with, in units of the data."""
     rows = sample[: min(_KEPT_ROWS, max(1, _KEPT_BYTES // max(1, row_bytes)))]
     return public_rows(rows if scaler is None else scaler.undo(rows))
+
+
+def in_memory(labels: Any) -> NDArray[Any]:
+    """Return labels, numpy, dask or xarray, as a plain array."""
+    values = getattr(labels, "data", labels) if hasattr(labels, "dims") else labels
+    return np.asarray(compute_here(values) if hasattr(values, "dask") else values).ravel()
 
 
 class Pictures:
@@ -127,7 +133,7 @@ class Pictures:
             The clusters of the rows, if not those of the rows the model was fitted to.
         ax : matplotlib axes, optional
         """
-        labels = np.ravel(self._model.labels_ if labels is None else labels)
+        labels = in_memory(self._model.labels_ if labels is None else labels)
         classes, which = np.unique(np.ravel(y), return_inverse=True)
         if which.shape != labels.shape:
             raise InvalidInputError(

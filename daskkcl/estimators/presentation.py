@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..drawing import html
 from ..errors import DaskkclError, InvalidInputError
 from ..system import format_bytes
-from .pictures import Pictures
+from .pictures import Pictures, in_memory
 
 __all__ = ["Presented"]
 
@@ -199,7 +199,7 @@ def _caption(text: str) -> str:
 def _agreement(model: Any, known: Any) -> str:
     from ..measures import ari, nmi
 
-    labels, classes = np.ravel(model.labels_), np.unique(np.ravel(known), return_inverse=True)[1]
+    labels, classes = in_memory(model.labels_), np.unique(np.ravel(known), return_inverse=True)[1]
     rows = [
         ("normalised mutual information", f"{nmi(classes, labels):.4f}"),
         ("adjusted Rand index", f"{ari(classes, labels):.4f}"),

@@ -92,12 +92,12 @@ def seeds_in_groups(
 
 
 def _shares(weights: Floats, rows: NDArray[np.intp], total: int) -> NDArray[np.intp]:
-    """Divide a total by weight into whole numbers, none more than there are rows; the largest remainders are served.
+    """Divide a total by weight into whole numbers, none more than there are rows; what is left is divided again.
 
     Examples
     --------
     >>> _shares(np.array([5.0, 3.0, 1.0]), np.array([9, 1, 9]), 5)
-    array([3, 1, 1])
+    array([4, 1, 0])
     """
     shares = np.zeros(len(rows), dtype=np.intp)
     while (left := total - int(shares.sum())) > 0 and (shares < rows).any():

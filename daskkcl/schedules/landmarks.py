@@ -234,7 +234,7 @@ class Picks:
     Examples
     --------
     >>> Picks(Key(0), 4, 2).of_rows(0, 20)
-    array([ 2,  4,  8, 14, 16])
+    array([ 2,  6,  8, 15, 17])
     >>> Picks(Key(0), 1, 2).of_rows(3, 6)
     array([3, 4, 5])
     """

@@ -322,7 +322,7 @@ class Model:
 
     def graph_parts(self) -> tuple[Any, ...]:
         """Return what it is made of: of these the reader lasts from round to round."""
-        return self.reader, self.centres, self.rule, self.order
+        return self.reader, self.centres, self.rule, self.order, self.index
 
     def distances(self, tile: Tile) -> Floats:
         """Return the distances of a tile's rows to the centres as the rule takes them: squared ones mostly."""

@@ -1,0 +1,42 @@
+"""The notebooks of examples/ run from top to bottom, and are kept with what they showed."""
+
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NEEDS = {"03-single-cell": "anndata"}
+
+
+def read(path):
+    return pytest.importorskip("nbformat", reason="needs nbformat: pip install 'daskkcl[notebooks]'").read(path, 4)
+
+
+def outputs(notebook):
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_kept_as_they_ran(path):
+    notebook = read(path)
+    shown = outputs(notebook)
+    assert not any(output.output_type == "error" for output in shown)
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.stem == "07-resuming" else pytest.mark.slow) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
+def test_notebooks_run(path, tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="needs nbclient: pip install 'daskkcl[notebooks]'")
+    pytest.importorskip("ipykernel", reason="needs ipykernel: pip install 'daskkcl[notebooks]'")
+    if path.stem in NEEDS:
+        pytest.importorskip(NEEDS[path.stem], reason=f"needs {NEEDS[path.stem]}: pip install {NEEDS[path.stem]}")
+    notebook = read(path)
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert any("image/png" in output.get("data", {}) for output in outputs(notebook))
