@@ -307,7 +307,7 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
         try:
             out[position - start : end - start] = array[position:end]
         except StorageError as error:  # which names its key already
-            raise StorageError(f"{error} That is in rows {position:,} to {end:,}.") from error
+            raise type(error)(f"{error} That is in rows {position:,} to {end:,}.") from error
         except Exception as error:
             raise _name_bad_chunk(array, position, end, error) from error
         position = end
