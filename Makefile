@@ -16,7 +16,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format slow bench clean distclean
+.PHONY: help demo test lint format docs slow bench clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
@@ -35,6 +35,10 @@ lint: $(VENV)/.installed-tests  ## ruff and mypy
 format: $(VENV)/.installed-tests  ## sort imports, apply safe fixes, format
 	@$(PY) -m ruff check --quiet --fix . || true
 	@$(PY) -m ruff format .
+
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html; a warning is an error
+	@$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 slow: $(VENV)/.installed-tests  ## run the slow tests
 	@$(PY) -m pytest -m slow $(PYTEST_ARGS)

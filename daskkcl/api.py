@@ -89,8 +89,8 @@ def fit(
     scale : {"standard", "minmax", "unit"}, optional
         Scale features as they are read: to mean 0 and variance 1, to [0, 1], or every row to length 1.
     memory_limit : str or int, optional
-        The most memory the whole process may occupy, such as ``"512MiB"``. A run that cannot keep to it is refused
-        before any data are read.
+        The most memory the whole process (each worker, on a cluster) may occupy, such as ``"512MiB"``. A run that
+        cannot keep to it is refused before any data are read.
     dtype : {"float32", "float64"}, optional
         Precision of blocks.
     random_state : int, optional

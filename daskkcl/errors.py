@@ -7,12 +7,15 @@ from collections.abc import Iterable
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DaskkclError",
     "DaskkclWarning",
     "DegenerateKernelError",
     "InUseError",
     "InvalidInputError",
+    "KilledWorkerError",
+    "LostSchedulerError",
     "MemoryLimitError",
     "MissingChunkError",
     "NotOfferedError",
@@ -93,6 +96,28 @@ class InUseError(StorageError):
 
 class CheckpointError(DaskkclError, ValueError):
     """A checkpoint belongs to another run, or is damaged."""
+
+
+class ClusterError(DaskkclError, RuntimeError):
+    """The cluster cannot go on with the run; the message says why and how to go on."""
+
+
+class LostSchedulerError(ClusterError):
+    """The connection to the scheduler is gone, and with it the round that was being computed."""
+
+
+class KilledWorkerError(ClusterError):
+    """The same rows have killed one worker after another.
+
+    Attributes
+    ----------
+    rows : tuple of int or None
+        The first of them and the one behind the last, in the data.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.rows = rows
 
 
 class Terminated(SystemExit):

@@ -89,12 +89,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a stage runs: rows per block (0: no blocks), threads, and its share of the memory."""
+    """How a stage runs: rows per block (0: no blocks), threads, its share of the memory, and what rows per block are a
+    multiple of.
+    """
 
     name: str
     block_rows: int
     threads: int
     peak_bytes: int
+    quantum: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,14 +122,19 @@ class Plan:
     kept_bytes: int = 0
     scratch_bytes: int = 0
     threads: int = 1
+    driver: Plan | None = None  # on a cluster: of this process; the rest is that of a worker
 
     def layout(self, name: str) -> Layout:
         """Return how the named stage runs."""
-        return next(layout for layout in self.layouts if layout.name == name)
+        return next(layout for layout in self._all_layouts if layout.name == name)
 
     def has(self, name: str) -> bool:
         """Return whether there is such a stage."""
-        return any(layout.name == name for layout in self.layouts)
+        return any(layout.name == name for layout in self._all_layouts)
+
+    @property
+    def _all_layouts(self) -> tuple[Layout, ...]:
+        return self.layouts if self.driver is None else (*self.layouts, *self.driver.layouts)
 
     @property
     def peak_bytes(self) -> int:
@@ -147,6 +155,8 @@ class Plan:
             lines.append(line)
         if self.scratch_bytes:
             lines.append(f"scratch       {format_bytes(self.scratch_bytes):>10}")
+        if self.driver is not None:
+            return "\n".join(["each worker", *lines, "this process", str(self.driver)])
         return "\n".join(lines)
 
 
@@ -159,6 +169,8 @@ def make_plan(
     keep: dict[str, int] | None = None,
     spill_bytes: int = 0,
     scratch_bytes: int = 0,
+    fewest_threads: int = 1,
+    shares: int = 1,
 ) -> Plan:
     """Fit all stages under the limit, then keep what still fits.
 
@@ -172,22 +184,27 @@ def make_plan(
         What it would cost to spill measurements to scratch; 0 when that is not worth it.
     scratch_bytes : int
         Scratch needed anyway.
+    fewest_threads : int
+        A dask worker runs a task on each of its threads, whatever we plan: then all of them.
+    shares : int
+        Workers among which what is kept is divided, as far as one may rely on it.
     """
     slack = _SLACK_BYTES + min(_SLACK_MOST, int(_SLACK_SHARE * limit_bytes))
     free = limit_bytes - base_bytes - slack
-    smallest = [_lay_out(stage, n_rows, 0, 1) for stage in stages]
+    smallest = [_lay_out(stage, n_rows, 0, fewest_threads, fewest_threads) for stage in stages]
     needed = max(layout.peak_bytes for layout in smallest)
     if needed > free:
         worst = max(smallest, key=lambda layout: layout.peak_bytes)
         raise MemoryLimitError(
-            _refusal(stages[smallest.index(worst)], worst, base_bytes + slack, needed, limit_bytes),
+            _refusal(stages[smallest.index(worst)], worst, base_bytes + slack, needed, limit_bytes, fewest_threads),
             needed_bytes=base_bytes + slack + needed,
             allowed_bytes=limit_bytes,
         )
-    layouts = tuple(_lay_out(stage, n_rows, free, threads) for stage in stages)
+    layouts = tuple(_lay_out(stage, n_rows, free, threads, fewest_threads) for stage in stages)
     keep_name, kept = "nothing", 0
     for name, size in (keep or {}).items():
         # What is kept may only take what the stages leave: it must not cost them threads or rows.
+        size = -(-size // shares)
         if size + max(layout.peak_bytes for layout in layouts) <= free:
             keep_name, kept = name, size
             break
@@ -205,7 +222,7 @@ def make_plan(
     )
 
 
-def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int) -> Layout:
+def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int, fewest_threads: int = 1) -> Layout:
     """Return the best layout of a stage within `room_bytes`, or its smallest if nothing fits."""
     if stage.row_bytes == 0:
         return Layout(stage.name, 0, 1, stage.fixed_bytes)
@@ -224,16 +241,16 @@ def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int) -> Layout
         if common <= 4 * wanted:
             wanted = common * max(1, wanted // common)
         wanted = max(wanted, math.ceil(min(stage.unit_rows, n_rows) / quantum) * quantum)
-    for some_threads in range(threads, 0, -1):
+    for some_threads in range(threads, fewest_threads - 1, -1):
         rows = wanted
         while rows > quantum and peak(rows, some_threads) > room_bytes:
             rows = max(quantum, rows // 2 // quantum * quantum)
         if peak(rows, some_threads) <= room_bytes:
-            return Layout(stage.name, rows, some_threads, peak(rows, some_threads))
-    return Layout(stage.name, quantum, 1, peak(quantum, 1))
+            return Layout(stage.name, rows, some_threads, peak(rows, some_threads), quantum)
+    return Layout(stage.name, quantum, fewest_threads, peak(quantum, fewest_threads), quantum)
 
 
-def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int) -> str:
+def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int, threads: int = 1) -> str:
     parts = {
         f"{stage.quantum:,} rows at a time": stage.quantum * stage.row_bytes,
         "chunks of the data, which are decoded whole": stage.unit_bytes,
@@ -245,6 +262,8 @@ def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int) -
         "chunks of the data, which are decoded whole": "store the data in smaller chunks",
         "landmarks, kernel matrix and sample": "use fewer landmarks (n_landmarks)",
     }.get(largest, "use fewer landmarks, fewer clusters or a smaller subset or chunk size")
+    if threads > 1 and layout.block_rows:
+        remedy += f", or start workers with fewer than {threads} threads"
     return (
         f"The stage '{layout.name}' needs at least {format_bytes(base + needed)}, "
         f"and memory_limit allows {format_bytes(limit)}. The process itself takes {format_bytes(base)}; "

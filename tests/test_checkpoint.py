@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 import daskkcl
 from daskkcl import planning
 from daskkcl.errors import CheckpointError, StorageError
-from daskkcl.schedules import chunks, sequential, setup, sparse_kernel, subsets, walk
+from daskkcl.schedules import chunks, sequential, setup, sparse_kernel, subsets, tasks, walk
 from daskkcl.schedules.checkpoint import Checkpoint, describe, saved_seed
 
 N, D = 1500, 3
@@ -49,7 +49,7 @@ OTHER_RUNS = {
     "lcpcl": {**SEEDS, "algo": "lcpcl", "n_landmarks": 30},
     "rpccl": {**SEEDS, "algo": "rpccl"},
     "rpcl": {**SEEDS, "algo": "rpcl"},
-    "rsekfcm, literal": {"algo": "rsekfcm", "form": "literal", "sample_size": 200, "max_iter": 4},
+    "rsekfcm, literal": {"algo": "rsekfcm", "form": "literal", "n_landmarks": None, "sample_size": 200, "max_iter": 4},
     "rsekfcm, prototypes": {"algo": "rsekfcm", "extend": "prototypes", "sample_size": 200, "max_passes": 2},
     "skkmeans": {"algo": "skkmeans", "n_landmarks": None, "buffer_size": 60, "batch_size": 20},
     "spectral": {"algo": "spectral", "init": "random", "max_iter": 3},
@@ -496,3 +496,30 @@ def test_states_of_all_shapes(tmp_path):
         for name, value in state.items():
             assert_array_equal(loaded[name], value)
             assert loaded[name].shape == value.shape
+
+
+@pytest.mark.parametrize("nan", ["raise", "drop"])
+def test_measurements_in_scratch_are_found_again(tmp_path, monkeypatch, X, nan):
+    rows = X.copy()
+    if nan == "drop":
+        rows[[3, 700]] = np.nan
+    path = tmp_path / "x.zarr"
+    zarr.create_array(path, data=rows, chunks=(20, D))
+    make, measured, spill = setup.make_plan, [], tasks.spill_block
+    monkeypatch.setattr(setup, "make_plan", lambda *a, **k: make(*a, **{**k, "keep": {}, "spill_bytes": 1}))
+    monkeypatch.setattr(
+        "daskkcl.schedules.data.spill_block", lambda rows, start, *a: measured.append(start) or spill(rows, start, *a)
+    )
+    run = {**RUNS["akkmeans"], "scratch": tmp_path / "scratch", "nan": nan, "max_iter": 4}
+    undisturbed = fit(path, **run)
+    n_blocks = len(measured)
+    assert n_blocks >= 1
+    assert undisturbed.plan_.keep == "measurements in scratch"
+    with pytest.raises(Killed):
+        fit(path, **run, checkpoint=tmp_path / "ckpt", progress=Passes(2))
+    spilled = sorted(file for file in (tmp_path / "scratch").rglob("measurements-*"))
+    assert len(spilled) == n_blocks
+    os.truncate(spilled[0], 100)
+    measured.clear()
+    alike(fit(path, **run, checkpoint=tmp_path / "ckpt"), undisturbed)
+    assert len(measured) == 1  # the one that was spoilt

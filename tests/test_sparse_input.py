@@ -488,6 +488,29 @@ def test_anndata(format, tmp_path):
     assert_array_equal(obs["by_pca/codes"][:], np.asarray(by_components.labels_))
 
 
+def test_what_anndata_itself_writes_and_reads(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="needs anndata: pip install anndata")
+    pandas = pytest.importorskip("pandas")
+    X, _ = make_rows()
+    obs = pandas.DataFrame({"batch": ["a", "b"] * (X.shape[0] // 2)}, index=[f"cell{i}" for i in range(X.shape[0])])
+    cells = anndata.AnnData(sp.csr_matrix(X), obs=obs, obsm={"X_pca": X.toarray()[:, :20]})
+    path = tmp_path / "cells.zarr"
+    cells.write_zarr(path)
+    model = daskkcl.fit(path, "akkmeans", n_clusters=4, component="X", random_state=0)
+    assert_array_equal(np.asarray(model.labels_), fit(X, n_landmarks=None).labels_)
+    by_components = daskkcl.fit(path, "akkmeans", n_clusters=4, component="obsm/X_pca", random_state=0)
+    assert_array_equal(np.asarray(by_components.labels_), fit(X.toarray()[:, :20]).labels_)
+    daskkcl.write_obs(path, model)
+    daskkcl.write_obs(path, by_components.labels_, key="by_pca")
+    again = anndata.read_zarr(path)
+    assert list(again.obs.columns) == ["batch", "cluster", "by_pca"]
+    assert list(again.obs["cluster"].cat.categories) == ["0", "1", "2", "3"]
+    assert_array_equal(again.obs["cluster"].astype(int), np.asarray(model.labels_))
+    assert_array_equal(again.obs["by_pca"].astype(int), np.asarray(by_components.labels_))
+    assert_array_equal(again.obs["batch"], obs["batch"])
+    assert (again.X != cells.X).nnz == 0
+
+
 def test_write_obs_refuses(tmp_path):
     X, _ = make_rows(100)
     path = as_anndata(X, tmp_path / "cells.zarr")
@@ -570,3 +593,14 @@ def test_20_newsgroups():
         found[seed] = normalized_mutual_info_score(y, model.labels_)
     assert max(found.values()) >= 0.52, found
     assert np.mean(list(found.values())) >= 0.46, found
+
+
+@pytest.mark.slow
+def test_20_newsgroups_by_the_spectral_map():
+    X, y = data_sets.load_sparse("20news_tfidf_csr", "20news_labels")
+    found = []
+    for seed in range(3):
+        map_ = daskkcl.maps.SparseSpectral(kernel="cosine", n_landmarks=2000, n_neighbors=40)
+        model = daskkcl.fit(X, "spectral", n_clusters=20, map=map_, random_state=seed)
+        found.append(normalized_mutual_info_score(y, model.labels_))
+    assert np.mean(found) >= 0.52, found

@@ -19,7 +19,7 @@ def format_seconds(seconds: float) -> str:
     Examples
     --------
     >>> format_seconds(0.02), format_seconds(75), format_seconds(7300), format_seconds(200_000)
-    ('0.02 s', '1 min 15 s', '2 h 2 min', '2 d 8 h')
+    ('0.02 s', '1 min 15 s', '2 h 1 min', '2 d 7 h')
     """
     if seconds < 59.5:
         return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.2g} s"

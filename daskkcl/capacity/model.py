@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from ..blocks.sources import Source
@@ -13,6 +12,7 @@ from ..maps.recipes import SparseKernel
 from ..planning import Layout, Plan
 from ..progress import Progress
 from ..random import Key
+from ..schedules.cluster import Worker
 from ..schedules.engine import Engine
 from ..schedules.setup import Problem
 from ..system import available_bytes, cpu_count, version
@@ -45,15 +45,10 @@ class PlannedEngine(Engine):
         """Threads of all workers."""
         return self.workers * self.threads
 
-    def survey(self) -> list[Any]:
-        """Answer as a cluster would that is asked for its workers."""
-        facts = {"threads": self.threads, "base_bytes": _WORKER_BYTES, "limit_bytes": self._limit, "version": version()}
-        free = available_bytes()
-        return [SimpleNamespace(host=str(i), free_bytes=free, **facts) for i in range(self.workers)]
-
-    def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
-        """Answer as a client would."""
-        return {"workers": {"planned": {"nthreads": self.threads, "memory_limit": self._limit}}}
+    def survey(self) -> list[Worker]:
+        """Answer as the workers would, each on a machine like this one."""
+        facts = (self.threads, _WORKER_BYTES, self._limit, available_bytes(), version())
+        return [Worker(f"host {number}", *facts) for number in range(self.workers)]
 
 
 def forecast_run(

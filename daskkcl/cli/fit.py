@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, Terminated
 from .common import (
     COMPONENT,
     JSON,
@@ -52,7 +52,7 @@ _OWN = (
     click.option("--save", metavar="PATH", help="Write the model there, for 'daskkcl predict'."),
     click.option("--report", metavar="PAGE", help="Write one page of HTML about the run there."),
     click.option("--checkpoint", metavar="PATH", help="Keep the state there; the same command goes on from it."),
-    click.option("--overwrite/--no-overwrite", default=None, help="Replace what stands at --out and --save."),
+    click.option("--overwrite/--no-overwrite", default=None, help="Replace what stands at --out, --save, --report."),
     click.option("--config", metavar="FILE", help="Parameters from a TOML file; flags win."),
     click.option("--sample-weight", metavar="FILE", help="Weights of the rows, an NPY file (fuzzy algorithms)."),
     SCHEDULER,
@@ -89,7 +89,11 @@ def command(
     from .info import expect_table
 
     expect_table(data, settings.get("component"))
-    overwrite = settings.get("overwrite", False)
+    overwrite = settings.pop("overwrite", False)
+    if settings.get("out") is not None:
+        settings["overwrite"] = overwrite
+    elif overwrite and save is None and page is None:
+        raise InvalidInputError("--overwrite goes with --out, --save or --report: there is nothing to overwrite.")
     _check_place("--save", save, overwrite)
     _check_place("--report", page, overwrite)
     began = time.perf_counter()
@@ -97,7 +101,10 @@ def command(
         try:
             model = fit(data, progress=show_progress(quiet), client=client, **settings)
         except KeyboardInterrupt as error:
-            error.__notes__ = [_how_to_go_on(checkpoint)]
+            error.__notes__ = [_how_to_go_on(checkpoint)]  # in place of what to do in Python
+            raise
+        except Terminated:
+            click.echo(f"Terminated.\n{_how_to_go_on(checkpoint)}", err=True)
             raise
         seconds = time.perf_counter() - began
         if save is not None:

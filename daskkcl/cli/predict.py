@@ -53,9 +53,10 @@ def command(
     """Label the rows of DATA with MODEL, which 'daskkcl fit --save' wrote, block by block."""
     from ..api import load
     from ..errors import InvalidInputError
+    from ..progress import Progress
     from .info import expect_table
 
-    show_progress(quiet)
+    progress = Progress(show_progress(quiet))
     options: dict[str, Any] = {"component": component, "storage_options": storage(storage_options)}
     model: Any = load(model_path)
     expect_table(data, component)
@@ -65,19 +66,39 @@ def command(
     with connected(scheduler) as client:
         labels = model.predict(data, **options)
         degrees = model.predict_proba(data, **options) if memberships else None
-        n_rows = write_answers(out, overwrite, labels, degrees, client, quiet)
+        n_rows = write_answers(out, overwrite, labels, degrees, client, progress)
     seconds = time.perf_counter() - began
     facts = {"model": model_path, "data": data, "n_rows": n_rows, "out": out, "seconds": round(seconds, 3)}
     emit(as_json, facts, f"{n_rows:,} rows labelled in {seconds:.1f} s: {out}")
 
 
-def write_answers(out: str, overwrite: bool, labels: Any, memberships: Any, client: Any, quiet: bool) -> int:
+def write_answers(out: str, overwrite: bool, labels: Any, memberships: Any, client: Any, progress: Any) -> int:
     """Write lazy labels and memberships as `fit` writes them."""
+    from dask.callbacks import Callback
+
     from ..blocks.outputs import Output
-    from ..progress import Progress
     from ..schedules.engine import make_engine
 
-    engine = make_engine(client, Progress(False))
-    with Output.at(out, overwrite) as output:
-        output.write(labels, memberships, labels.chunks[0], engine.compute)
-    return int(labels.shape[0])
+    engine, n_rows = make_engine(client, progress), int(labels.shape[0])
+    answers = [answer for answer in (labels, memberships) if answer is not None]
+    blocks = sum(_is_answer(key) for answer in answers for key in answer.dask)
+    done = [0]
+
+    def count(key: Any, *_: Any) -> None:
+        if _is_answer(key):
+            done[0] += 1
+            progress.advance(n_rows * done[0] // blocks - n_rows * (done[0] - 1) // blocks)
+
+    progress.begin("labelling", n_rows)
+    try:
+        with Output.at(out, overwrite) as output, Callback(posttask=count):
+            output.write(labels, memberships, labels.chunks[0], engine.compute)
+    finally:
+        progress.end()
+    return n_rows
+
+
+def _is_answer(key: Any) -> bool:
+    """Return whether a task makes a block of answers: by itself, or joined to the one that stores it."""
+    name = str(key[0] if isinstance(key, tuple) else key)
+    return name.startswith(("label_block", "membership_block"))

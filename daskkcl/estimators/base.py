@@ -186,6 +186,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 raise
             finally:
                 engine.progress.end()
+                engine.release()
             writers = engine.with_threads(plan.layout("writing" if plan.has("writing") else "labelling").threads)
             output.write(
                 self._row_labels(),

@@ -36,7 +36,8 @@ scale : {"standard", "minmax", "unit"}, optional
     to be looked at for is found in the pass that draws the sample, and kept with the model. Sparse rows stay sparse:
     ``"standard"`` does not centre them, ``"minmax"`` is refused. `landmarks` and `init` are given in units of the data.
 memory_limit : str or int, optional
-    The most memory the process may occupy (each worker's, on a cluster), such as ``"512MiB"``.
+    The most memory the process may occupy, such as ``"512MiB"``. On a cluster: each worker; and what a run adds to this
+    process, where samples, maps and exact kernel matrices are made.
 dtype : {"float32", "float64"}, optional
     Precision of blocks; float32 unless the data are float64 and small. Sums are float64 always.
 random_state : int, Generator or None

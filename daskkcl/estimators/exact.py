@@ -36,8 +36,7 @@ class ExactMixin:
         return exact_stage(problem, self._recorded(problem, settings)), {}, 1, 0
 
     def _plan(self, problem: Problem, engine: Engine, settings: Any, writes: bool = False) -> Plan:
-        if engine.local:
-            warm_up()
+        warm_up()
         stages, _, _, _ = self._stages(problem, settings)
         if not problem.source.lazy:
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=8 * problem.n_rows))

@@ -174,8 +174,7 @@ class SparseKernelKMeans(KernelClusterer):
             task_bytes=problem.tile_bytes + one_batch,
             fixed_bytes=problem.map_bytes + waiting,
         )
-        in_memory = isinstance(problem.source, ArraySource)
-        keep = {"rows": 0 if in_memory else problem.n_rows * problem.row_bytes}
+        keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:

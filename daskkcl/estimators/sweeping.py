@@ -302,7 +302,7 @@ def _loaded(source: Any, engine: Engine, memory_limit: Any) -> Any:
     """Return lazy rows in memory if they take little of it, else None."""
     if not source.lazy or not engine.local:
         return None
-    limit = default_limit(engine) if memory_limit is None else parse_bytes(memory_limit)
+    limit = default_limit() if memory_limit is None else parse_bytes(memory_limit)
     if 2 * source.n_rows * source.row_bytes * _LOADED_SHARE > limit - resident_bytes():
         return None
     with single_threaded():

@@ -44,6 +44,7 @@ class Coordinates:
            [ 0.8]]), array([0.  , 0.36]))
     """
 
+    lasting = True  # from round to round: workers are sent it once
     root: Floats | None
     dtype: np.dtype[Any]
     back: Floats | None = None

@@ -45,7 +45,7 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
     n_rows, block_rows = setup.problem.n_rows, setup.layout("chunks").block_rows
     rounds = [*range(position, n_rows, settings.chunk_rows * _ROUND_CHUNKS), n_rows]
     blocks = [[a + edge for edge in block_edges(b - a, block_rows)] for a, b in pairwise(rounds)]
-    rows = RowReader(setup.source, sorted({n_rows, *(edge for edges in blocks for edge in edges)}))
+    rows = RowReader(setup.engine, setup.source, sorted({n_rows, *(edge for edges in blocks for edge in edges)}))
     if blocks:
         setup.engine.progress.begin("chunks", n_rows)
         setup.engine.progress.advance(position)
@@ -78,6 +78,7 @@ def _run_round(
     window, summaries = make_window(graph, engine), []
     for (a, b), block in zip(pairwise(edges), rows.blocks(graph, edges, window), strict=True):
         window.add(graph.call(summarise_chunks, block, a, a // settings.chunk_rows, reader, shared))
+        graph.about[window.results[-1]] = (a, b)
         n_chunks = math.ceil((b - a) / settings.chunk_rows)
         summaries += [graph.call(getitem, window.results[-1], i) for i in range(n_chunks)]
     left, level, first = [], 0, edges[0] // settings.chunk_rows
@@ -91,7 +92,7 @@ def _run_round(
         level += 1
     left += [(level, summary) for summary in summaries]
     keys = [summary for _, summary in left]
-    results = rows.run(engine, graph, keys, edges[-1], "summarise_chunks", layout.block_rows)
+    results = rows.run(graph, keys, edges[-1], "summarise_chunks", layout.block_rows)
     return [(level, result) for (level, _), result in zip(left, results, strict=True)]
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from ..kernels.rows import SparseRows, join_blocks
 from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
-from .graph import Graph, Window
-from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block
+from .graph import Constant, Graph, Window
+from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block, spilled_block
 
 __all__ = [
     "Dataset",
@@ -32,6 +32,7 @@ __all__ = [
     "gather",
     "load_rows",
     "make_window",
+    "row_edges",
     "run_blocks",
     "shuffle",
     "stream_blocks",
@@ -40,6 +41,7 @@ __all__ = [
 
 
 _GRAPH_BLOCKS = 64  # blocks in one graph: a graph of all blocks would grow with the rows
+_GRAPH_ROUNDS = 16  # on a cluster: blocks for each thread in one graph, so that few wait for the last of it
 
 Consume = Callable[[int, Any], Any]  # adds the work on a block (its first row, its key) to a graph; None skips it
 Combine = Callable[[list[Any]], Any]
@@ -48,36 +50,41 @@ Combine = Callable[[list[Any]], Any]
 class RowReader:
     """Adds the reading of blocks of rows to one graph after another, in order.
 
-    A slab of whole chunks that reaches beyond the last block of a graph is carried over to the next one, so that no
-    chunk is read twice.
+    In this process rows are read in slabs of whole chunks; one that reaches beyond the last block of a graph is carried
+    over to the next, so that no chunk is read twice. On a cluster rows never travel: the task that works on a block
+    reads it, so a worker holds as many blocks as it has threads, and a chunk between two blocks is read by both.
     """
 
-    def __init__(self, source: Source, edges: list[int]) -> None:
-        self._source: Any = stored_rows(source)
+    def __init__(self, engine: Engine, source: Source, edges: list[int]) -> None:
+        self._engine, self._source = engine, cast(Any, stored_rows(source))
         self._scaler = source.scaler if isinstance(source, ScaledSource) else None
-        self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") else []
+        self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") and engine.local else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
-        """Yield the keys of the blocks between the edges; reading waits as the window says."""
+        """Yield the keys of the blocks between the edges; reading waits as the window says.
+
+        What is yielded may be a call to be made inside the task that it is an argument of (see `Graph.named`).
+        """
         if self._scaler is None:
             yield from self._stored(graph, edges, window)
             return
         scaler = graph.value(self._scaler)
-        for key in self._stored(graph, edges, window):
-            yield graph.call(scale_rows, key, scaler)
+        for rows in self._stored(graph, edges, window):
+            yield graph.call(scale_rows, rows, scaler) if self._engine.local else (scale_rows, rows, scaler)
 
     def _stored(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of blocks of rows as they are stored."""
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
-                yield graph.value(self._source.array[a:b])
+                rows = self._source.array[a:b]
+                yield graph.value(rows) if self._engine.local else (Constant(rows),)
         elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             for a, b in pairwise(edges):
-                yield self._cut(graph, array, a, b, window)
+                yield self._cut(graph, array, a, b, window) if self._engine.local else (read_slab, array, a, b, None)
         else:
             yield from graph.blocks_of(self._source.blocks(edges))
 
@@ -98,17 +105,62 @@ class RowReader:
         """Return the slabs of the current graph that go on behind a row."""
         return [slab for slab in self._slabs if self._slab_edges[slab] < row < self._slab_edges[slab + 1]]
 
-    def run(self, engine: Engine, graph: Graph, keys: list[Any], row: int, watch: str, step: int) -> list[Any]:
+    def run(self, graph: Graph, keys: list[Any], row: int, watch: str, step: int) -> list[Any]:
         """Compute some keys of a graph that read up to a row, and carry over what goes on behind it."""
         slabs = self.unfinished(row)
-        results = engine.run(graph, [*keys, *(self._slabs[slab] for slab in slabs)], watch, step)
+        results = self._engine.run(graph, [*keys, *(self._slabs[slab] for slab in slabs)], watch, step)
         self._carried = dict(zip(slabs, results[len(keys) :], strict=True))
         return results[: len(keys)]
 
 
 def make_window(graph: Graph, engine: Engine) -> Window:
-    """Hold one block a thread and one more here; a cluster's scheduler holds back by itself."""
+    """Hold one block a thread and one more here; on a cluster nothing waits between tasks but small results."""
     return Window(graph, engine.threads + 1 if engine.local else 2**62)
+
+
+def graph_blocks(engine: Engine, source: Source) -> int:
+    """Return how many blocks go into one graph."""
+    if engine.local:
+        return _GRAPH_BLOCKS
+    # chunks of a dask array between two graphs are made for both: they have a graph of all of them anyway
+    return 2**62 if isinstance(stored_rows(source), DaskSource) else max(_GRAPH_BLOCKS, _GRAPH_ROUNDS * engine.slots)
+
+
+def row_edges(engine: Engine, source: Source, layout: Layout, begin: int = 0) -> list[int]:
+    """Return the edges of the blocks of a layout, from a row on.
+
+    On a cluster those of a dask array fall as near to the edges of its chunks as the grid of tiles allows, so that a
+    block is mostly a chunk, or some of them, and few rows go to another worker.
+    """
+    edges = [begin + edge for edge in block_edges(source.n_rows - begin, layout.block_rows)]
+    rows = stored_rows(source)
+    if engine.local or not isinstance(rows, DaskSource) or layout.quantum >= layout.block_rows:
+        return edges
+    unit, near = layout.quantum, [begin]
+    for edge in np.cumsum(rows.array.chunks[0]).tolist():
+        place = begin + round((edge - begin) / unit) * unit
+        while place - near[-1] > layout.block_rows:  # a large chunk is cut, as the plan says
+            near.append(near[-1] + layout.block_rows)
+        if near[-1] < place < source.n_rows:
+            near.append(place)
+    while source.n_rows - near[-1] > layout.block_rows:
+        near.append(near[-1] + layout.block_rows)
+    return [*_joined(near, layout.block_rows), source.n_rows]
+
+
+def _joined(edges: list[int], longest: int) -> list[int]:
+    """Leave out edges between pieces that are no longer than `longest` together.
+
+    Examples
+    --------
+    >>> _joined([0, 2, 4, 8, 9], 5)
+    [0, 4, 9]
+    """
+    kept = edges[:1]
+    for edge, after in pairwise([*edges[1:], edges[-1] + longest]):
+        if after - kept[-1] > longest:
+            kept.append(edge)
+    return kept
 
 
 def run_blocks(
@@ -140,20 +192,22 @@ def stream_blocks(
     prepare: Callable[[Graph], Consume],
     watch: str = "",
     step: int = 0,
-    at_once: int = _GRAPH_BLOCKS,
+    at_once: int | None = None,
     combine: Combine | None = None,
 ) -> Iterator[list[Any]]:
     """Do as `run_blocks`, and yield the results of every graph of `at_once` blocks."""
-    reader = RowReader(source, edges)
+    reader, at_once = RowReader(engine, source, edges), at_once or graph_blocks(engine, source)
     for first in range(0, len(edges) - 1, at_once):
         part, graph = edges[first : first + at_once + 1], Graph()
         consume, window = prepare(graph), make_window(graph, engine)
-        for start, rows in zip(part[:-1], reader.blocks(graph, part, window), strict=True):
+        for (start, stop), rows in zip(pairwise(part), reader.blocks(graph, part, window), strict=True):
             result = consume(start, rows)
             if result is not None:
+                result = graph.named(result)
+                graph.about[result] = (start, stop)
                 window.add(result)
         keys = [join(graph, window.results, combine, engine)] if combine else window.results
-        yield reader.run(engine, graph, keys, part[-1], watch, step)
+        yield reader.run(graph, keys, part[-1], watch, step)
 
 
 def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> Any:
@@ -196,7 +250,7 @@ class Dataset:
     def __init__(self, engine: Engine, source: Source, layout: Layout) -> None:
         self.engine = engine.with_threads(layout.threads)
         self.source = source
-        self.edges = block_edges(source.n_rows, layout.block_rows)
+        self.edges = row_edges(engine, source, layout)
         self.block_rows = layout.block_rows
         self._kept: list[Any] | None = None
 
@@ -218,6 +272,7 @@ class Dataset:
         graph = Graph()
         consume = prepare(graph)
         keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
+        graph.about.update(zip(keys, pairwise(self.edges), strict=True))
         return self.engine.run(graph, [join(graph, keys, combine, self.engine)] if combine else keys, watch, step)
 
     def _keep(self, prepare: Callable[[Graph], Consume]) -> None:
@@ -225,9 +280,11 @@ class Dataset:
             self._kept = self.run(prepare)
             return
         graph = Graph()  # futures of one graph, which stay on the workers
-        consume, rows = prepare(graph), RowReader(self.source, self.edges)
+        consume, rows = prepare(graph), RowReader(self.engine, self.source, self.edges)
         blocks = rows.blocks(graph, self.edges, make_window(graph, self.engine))
-        self._kept = self.engine.keep(graph, [consume(a, key) for a, key in zip(self.edges[:-1], blocks, strict=True)])
+        keys = [graph.named(consume(a, rows)) for a, rows in zip(self.edges[:-1], blocks, strict=True)]
+        graph.about.update(zip(keys, pairwise(self.edges), strict=True))
+        self._kept = self.engine.keep(graph, keys)
 
     def keep_rows(self) -> None:
         """Keep the rows where they are read (on the workers of a cluster)."""
@@ -243,13 +300,21 @@ class Dataset:
         self._keep(prepare)
 
     def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
-        """Measure all rows once and keep the measurements in scratch."""
+        """Measure all rows once and keep the measurements in scratch; what a run has left there it finds again."""
+        found: dict[int, Any] = {}
+        if self.engine.local and scratch.run is not None:
+            blocks = ((a, spilled_block(a, b - a, reader, scratch)) for a, b in pairwise(self.edges))
+            found = {a: block for a, block in blocks if block is not None}
 
         def prepare(graph: Graph) -> Consume:
             shared, folder = graph.value(reader), graph.value(scratch)
-            return lambda start, rows: graph.call(spill_block, rows, start, shared, folder)
+            return lambda start, rows: None if start in found else graph.call(spill_block, rows, start, shared, folder)
 
-        self._keep(prepare)
+        if len(found) < len(self.edges) - 1:
+            self._keep(prepare)
+        if found:
+            made = iter(self._kept or [])
+            self._kept = [found[a] if a in found else next(made) for a in self.edges[:-1]]
         self._scratch = scratch  # the files must outlive the blocks
 
 
@@ -293,7 +358,7 @@ def _picked(
 ) -> tuple[list[Any], list[NDArray[np.intp]]]:
     """Return what `look` says of single rows, block by block, and the places of these among the rows asked for."""
     engine = engine.with_threads(layout.threads)
-    edges = block_edges(source.n_rows, layout.block_rows)
+    edges = row_edges(engine, source, layout)
     order = np.argsort(rows, kind="stable")
     cuts = np.searchsorted(rows[order], edges)
     wanted = {edges[i]: slice(cuts[i], cuts[i + 1]) for i in range(len(edges) - 1) if cuts[i] < cuts[i + 1]}
@@ -350,6 +415,8 @@ def shuffle(
     engine: Engine, source: Source, key: Key | FixedOrder, bucket_rows: int, layout: Layout, scratch: Scratch
 ) -> Shuffled:
     """Write all rows to scratch in the random order of `key`, ready to be read bucket by bucket."""
+    if engine.cluster is not None:
+        engine.cluster.check_shared(scratch.path)
     engine = engine.with_threads(layout.threads)
     edges = block_edges(source.n_rows, layout.block_rows)
     shuffled = Shuffled(

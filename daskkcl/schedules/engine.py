@@ -9,9 +9,10 @@ from typing import Any
 from ..errors import InvalidInputError
 from ..progress import Progress
 from ..system import cpu_count, single_threaded
-from .graph import Graph
+from .cluster import Cluster
+from .graph import Graph, key_name
 
-__all__ = ["Engine", "make_engine"]
+__all__ = ["Engine", "make_engine", "own_threads"]
 
 
 class Engine:
@@ -21,26 +22,41 @@ class Engine:
     ----------
     client : distributed.Client or None
     threads : int
-        For dask's threads in this process.
+        Of this process; of each worker, if there is a cluster.
     progress : Progress
+    cluster : Cluster, optional
+        What is known of the client's cluster already.
     """
 
-    def __init__(self, client: Any, threads: int, progress: Progress) -> None:
+    def __init__(self, client: Any, threads: int, progress: Progress, cluster: Cluster | None = None) -> None:
         self.client = client
         self.threads = threads
         self.progress = progress
+        self.cluster = cluster if cluster is not None or client is None else Cluster(client)
 
     @property
     def local(self) -> bool:
         """Whether tasks run in this process."""
         return self.client is None
 
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once: on the threads of this process, or on those of all workers."""
+        return self.threads if self.cluster is None else self.cluster.slots
+
+    def segment(self, n_blocks: int) -> int:
+        """Return how many blocks that meet a state one after another go into one graph: so many, or more on a cluster.
+
+        A checkpoint follows each.
+        """
+        return n_blocks if self.local else max(n_blocks, 4 * self.slots)
+
     def run(self, graph: Graph, keys: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
         """Compute some keys of a graph; every finished task named `watch` advances the progress by `step`."""
-        if self.client is not None:
-            results = self.client.get(graph.tasks, list(keys))
-            self.progress.advance(step * sum(str(key).startswith(watch) for key in graph.tasks) if watch else 0)
-            return list(results)
+        if self.cluster is not None:
+            results = self.cluster.results(self.cluster.submit(graph, keys), graph)
+            self.progress.advance(step * sum(key_name(key).startswith(watch) for key in graph.tasks) if watch else 0)
+            return results
         from dask import threaded
 
         with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
@@ -48,27 +64,33 @@ class Engine:
 
     def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Compute some keys and leave the results where they are, for `Graph.kept`."""
-        if self.client is not None:
-            return list(self.client.get(graph.tasks, list(keys), sync=False))
+        if self.cluster is not None:
+            return self.cluster.keep(graph, keys)
         return self.run(graph, keys)
+
+    def release(self) -> None:
+        """Let go of what workers hold for the run."""
+        if self.cluster is not None:
+            self.cluster.release()
 
     def compute(self, values: Sequence[Any]) -> list[Any]:
         """Compute dask collections."""
         from dask import threaded  # the function, not its name: looking up a name imports distributed
         from dask.base import compute
 
-        if self.client is not None:
-            return list(self.client.gather(self.client.compute(list(values), optimize_graph=True, sync=False)))
+        if self.cluster is not None:
+            futures = self.client.compute(list(values), optimize_graph=True, sync=False)
+            return self.cluster.results(futures, None)
         with single_threaded():
             return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
 
     def here(self) -> Engine:
         """Return an engine that computes in this process."""
-        return Engine(None, self.threads, self.progress)
+        return Engine(None, own_threads(), self.progress)
 
     def with_threads(self, threads: int) -> Engine:
-        """Return an engine that uses at most so many threads here."""
-        return Engine(self.client, min(threads, self.threads), self.progress)
+        """Return an engine that uses at most so many threads here; those of workers are what they are."""
+        return Engine(self.client, min(threads, self.threads) if self.local else threads, self.progress, self.cluster)
 
 
 def make_engine(client: Any, progress: Progress) -> Engine:
@@ -82,9 +104,16 @@ def make_engine(client: Any, progress: Progress) -> Engine:
             client = distributed.get_client() if _in_worker() else distributed.Client.current(allow_global=True)
         except ValueError:
             client = None
+    if client is not None and client.asynchronous:
+        raise InvalidInputError("client= is asynchronous, and fit waits for what it computes; pass an ordinary client.")
+    return Engine(client, own_threads(), progress)
+
+
+def own_threads() -> int:
+    """Return how many threads of this process to use."""
     from dask import config
 
-    return Engine(client, max(1, int(config.get("num_workers", None) or cpu_count())), progress)
+    return max(1, int(config.get("num_workers", None) or cpu_count()))
 
 
 def _in_worker() -> bool:
@@ -105,7 +134,7 @@ def _watcher(name: str, call: Callable[[], None]) -> Any:
     from dask.callbacks import Callback
 
     def finished(key: Any, *_: Any) -> None:
-        if str(key).startswith(name):
+        if key_name(key).startswith(name):
             call()
 
     return Callback(posttask=finished)

@@ -10,11 +10,17 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Graph", "Window"]
+import numpy as np
+
+__all__ = ["Constant", "Graph", "Window", "is_large", "key_name"]
+
+_LARGE_BYTES = 2**16  # arrays inside a shared tuple that are worth being sent apart from it
 
 
 class Graph:
     """Tasks and the keys they are known by.
+
+    `about` says which rows a task works on, for the error that names them when it kills its worker.
 
     Examples
     --------
@@ -28,18 +34,31 @@ class Graph:
 
     def __init__(self) -> None:
         self.tasks: dict[Any, Any] = {}
+        self.about: dict[Any, tuple[int, int]] = {}
         self._token = os.urandom(8).hex()
 
-    def _key(self, name: str) -> str:
-        return f"{name}-{self._token}-{len(self.tasks)}"
+    def _key(self, name: str) -> tuple[str, int]:
+        # Tasks of one name in one graph are a group to the scheduler of a cluster, which deals a large group with few
+        # dependencies out as workers get free.
+        return f"{name}-{self._token}", len(self.tasks)
 
-    def value(self, value: Any) -> str:
-        """Put a value into the graph once; dask does not look inside."""
-        key = self._key("value")
-        self.tasks[key] = (_Constant(value),)
+    def value(self, value: Any) -> Any:
+        """Put a value into the graph once; dask does not look inside.
+
+        What has parts that last (`graph_parts`), or is a tuple with large arrays, is put in part by part: a cluster is
+        sent a part only when it does not have it yet.
+        """
+        if value is None:
+            return None
+        if hasattr(value, "graph_parts"):
+            return self.call(type(value), *(self.value(part) for part in value.graph_parts()))
+        if type(value) is tuple and any(is_large(part) for part in value):
+            return self.call(as_tuple, *(self.value(part) for part in value))
+        key = f"value-{len(self.tasks)}-{self._token}", 0  # a group of its own
+        self.tasks[key] = (Constant(value),)
         return key
 
-    def kept(self, handle: Any) -> str:
+    def kept(self, handle: Any) -> Any:
         """Put in something that an engine kept: a value, or the future of one."""
         if type(handle).__module__.partition(".")[0] != "distributed":
             return self.value(handle)
@@ -47,11 +66,15 @@ class Graph:
         self.tasks[key] = handle
         return key
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> str:
-        """Add a call; arguments are keys, lists of keys, or plain values."""
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Add a call; arguments are keys, lists of keys, calls to be made inside this one, or plain values."""
         key = self._key(function.__name__)
         self.tasks[key] = (function, *arguments)
         return key
+
+    def named(self, rows: Any) -> Any:
+        """Return the key of a call that is not in the graph yet (see `data.RowReader`), or the key itself."""
+        return self.call(*rows) if isinstance(rows, tuple) and callable(rows[0]) else rows
 
     def blocks_of(self, array: Any) -> list[Any]:
         """Add the optimised graph of a two-dimensional dask array; return the keys of its row blocks."""
@@ -101,14 +124,11 @@ class Window:
     def add(self, result: Any) -> None:
         """Say which task gives the next result."""
         self.results.append(result)
-        self._done.append(self._graph.call(both_done, self._done[-1] if self._done else None, result))
+        if self._size < 2**62:
+            self._done.append(self._graph.call(both_done, self._done[-1] if self._done else None, result))
 
 
-def both_done(before: None, result: Any) -> None:
-    """Return nothing, after two things are there."""
-
-
-class _Constant:
+class Constant:
     """A function of nothing that returns its value."""
 
     __name__ = "value"
@@ -118,3 +138,22 @@ class _Constant:
 
     def __call__(self) -> Any:
         return self.value
+
+
+def key_name(key: Any) -> str:
+    """Return a key as text that begins with the name of its function."""
+    return str(key[0] if isinstance(key, tuple) else key)
+
+
+def both_done(before: None, result: Any) -> None:
+    """Return nothing, after two things are there."""
+
+
+def as_tuple(*parts: Any) -> tuple[Any, ...]:
+    """Return the arguments."""
+    return parts
+
+
+def is_large(part: Any) -> bool:
+    """Return whether a value is an array that is worth being sent once only."""
+    return isinstance(part, np.ndarray) and part.nbytes >= _LARGE_BYTES

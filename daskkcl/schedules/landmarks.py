@@ -45,7 +45,7 @@ Floats = NDArray[Any]
 _LLOYD_STEPS = 5  # on a sample that is all rows: landmarks need to be spread well, not to be the best there are
 _FIRST_STEPS = 2  # on one that is not: the stream does the rest
 _SEED_ROUNDS = 8
-_STREAMED, _STREAMED_SPARSE = 30, 10  # rows of the stream for each landmark, at most: 100 were worse on Fashion-MNIST
+_STREAMED, _STREAMED_SPARSE = 30, 10  # rows of the stream for each landmark, at most
 _BATCH_ROWS = 4096
 _DEAD = 0.02  # of the mean number of rows: centres that have had fewer begin again elsewhere
 _ORIGIN_ROWS = 2000
@@ -61,7 +61,7 @@ def k_means_landmarks(problem: Problem, engine: Engine, plan: Plan, source: Sour
     sample included (Sculley 2010, doi:10.1145/1772690.1772862). Rows come in the order in which they are stored, one of
     every few if there are many; having begun at centres of a fair sample, that does no harm even if they are sorted.
     """
-    key, here = problem.key.child("landmarks"), Engine(None, min(_THREADS, engine.threads), engine.progress)
+    key, here = problem.key.child("landmarks"), engine.here().with_threads(_THREADS)
     centres = sample_centres(sample, m, here, key, _FIRST_STEPS if streams(problem) else _LLOYD_STEPS)
     if not streams(problem):
         return centres.rows

@@ -191,7 +191,7 @@ def online_literal(setup: Setup, literal: Literal, order: str, checkpoint: Check
         setup.engine.progress.advance(position)
         for segment in walk.segments:
             graph = Graph()
-            common, window = graph.value(shared), Window(graph, walk.engine.threads + 1)
+            common, window = graph.value(shared), Window(graph, walk.engine.slots + 1)
             for place, rows in walk.rows(graph, segment, window):
                 window.add(graph.call(literal_chunks, rows, place, common))
             parts = walk.run(graph, window.results, segment, literal_chunks)
@@ -229,7 +229,7 @@ def single_pass_literal(setup: Setup, literal: Literal, order: str, checkpoint: 
         setup.engine.progress.advance(position)
         for segment in walk.segments:
             graph = Graph()
-            common, window = graph.value(shared), Window(graph, walk.engine.threads + 1)
+            common, window = graph.value(shared), Window(graph, walk.engine.slots + 1)
             chain = graph.value(state)
             for place, rows in walk.rows(graph, segment, window):
                 chain = graph.call(meet_literal_chunks, chain, rows, place, common)

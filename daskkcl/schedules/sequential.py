@@ -20,7 +20,7 @@ from ..rules.sequential import Seeds, SequentialRule
 from .checkpoint import Checkpoint
 from .graph import Graph
 from .setup import Setup
-from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
+from .subsets import Places, ShuffledBlocks, epoch_blocks, shuffled_rows
 from .tasks import BadRowError, Reader, measure_block, task
 
 __all__ = ["SequentialResult", "SequentialWalk", "compete_row_by_row"]
@@ -167,8 +167,9 @@ class _Rows:
             return
         blocks, self._epoch_blocks = self._epoch_blocks, None
         assert blocks is not None
-        for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
-            stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
+        many = self._setup.engine.segment(_SEGMENT_BLOCKS)
+        for segment in range(blocks.first_block, blocks.n_blocks, many):
+            stop = min(blocks.n_blocks, segment + many)
             seeds = self._run_segment(blocks, seeds, range(segment, stop), epoch)
             yield seeds, blocks.edges[stop]
 
@@ -188,7 +189,7 @@ class _Rows:
         engine = self._setup.engine.with_threads(layout.threads)
         for segment in range(0, blocks.n_blocks, _SEGMENT_BLOCKS):
             graph, stop = Graph(), min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
-            shared = [graph.value(x) for x in (blocks, self._setup.reader, self._coordinates)]
+            shared = [graph.value(x) for x in (blocks.places, self._setup.reader, self._coordinates)]
             keys = [
                 graph.call(measure_rows, rows, position, *shared, None)
                 for position, rows in shuffled_rows(graph, blocks, range(segment, stop), lambda i: None)
@@ -200,9 +201,9 @@ class _Rows:
     def _run_segment(self, blocks: ShuffledBlocks, seeds: Seeds, segment: range, epoch: int) -> Seeds:
         layout, graph = self._setup.layout("subsets"), Graph()
         engine = self._setup.engine.with_threads(layout.threads)
-        shared = [graph.value(x) for x in (blocks, self._setup.reader, self._coordinates)]
+        shared = [graph.value(x) for x in (blocks.places, self._setup.reader, self._coordinates)]
         walk, states = graph.value(self._walk), [graph.value(seeds)]
-        ahead = layout.threads + 1
+        ahead = engine.slots + 1
 
         def earlier(i: int) -> Any:
             # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
@@ -217,7 +218,7 @@ class _Rows:
 
 @task
 def measure_rows(
-    rows: Floats, position: int, blocks: ShuffledBlocks, reader: Reader, coordinates: Coordinates, after: Any
+    rows: Floats, position: int, places: Places, reader: Reader, coordinates: Coordinates, after: Any
 ) -> list[MetTile]:
     """Measure a block, tile by tile on a grid of positions. `after` is waited for: it bounds what runs ahead."""
     parts = []
@@ -225,7 +226,7 @@ def measure_rows(
         try:
             tile = measure_block(rows[first : first + reader.tile_rows], 0, reader)
         except BadRowError as error:  # give its number in the data, not in the tile
-            raise BadRowError(blocks.row_number(position + first + error.row)) from None
+            raise BadRowError(places.row_number(position + first + error.row)) from None
         Y, r = coordinates.block(tile.Z, tile.kappa)
         positions = np.arange(position + first, position + first + len(r))
         keep = slice(None) if tile.valid is None else tile.valid

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ from ..rules.many import MANY, warm_up
 from ..rules.scaling import Scaler
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .checkpoint import Checkpoint
+from .cluster import Cluster, Worker
 from .data import load_rows
 from .engine import Engine
 from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
@@ -48,7 +51,7 @@ __all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prep
 _SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
-_WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
+_BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +206,7 @@ class Problem:
         """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
         if isinstance(self.source, ArraySource):
             return 0
-        return self.n_rows * self.row_bytes * (2 if self.source.sparse else 1)
+        return self.n_rows * (2 * self.source.mean_bytes if self.source.sparse else self.row_bytes)
 
     def landmarks_by(self, name: str) -> bool:
         """Return whether landmarks are chosen in a certain way."""
@@ -257,7 +260,7 @@ class Setup:
     evidence: dict[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None))
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
         """How rows become measurements in this run."""
         return Reader(self.map_, self.problem.tile_rows, self.problem.nan)
@@ -272,7 +275,7 @@ class Setup:
         """Rows as they are stored, not scaled."""
         return stored_rows(self.problem.source) if isinstance(self.problem.source, ScaledSource) else self.rows
 
-    @property
+    @cached_property
     def row_reader(self) -> Reader:
         """How rows as users have them become measurements."""
         return Reader(self.row_map, self.problem.tile_rows, self.problem.nan)
@@ -291,13 +294,9 @@ class Setup:
         return self.row_map.measure(self.sample[:rows])
 
 
-def default_limit(engine: Engine) -> int:
+def default_limit() -> int:
     """Return the memory to stay within when none is given: what we have, and six tenths of what is free."""
-    if engine.local:
-        return resident_bytes() + int(0.6 * available_bytes())
-    limits = [w["memory_limit"] for w in engine.client.scheduler_info(n_workers=-1)["workers"].values()]
-    smallest = min((limit for limit in limits if limit), default=0)
-    return int(0.8 * smallest) if smallest else resident_bytes() + int(0.6 * available_bytes())
+    return resident_bytes() + int(0.6 * available_bytes())
 
 
 def base_stages(problem: Problem) -> list[Stage]:
@@ -325,28 +324,68 @@ def plan_run(
     import scipy.sparse  # noqa: F401  (what a run will import is part of what the process takes)
     import zarr  # noqa: F401
 
-    if engine.local:
-        _warm_up(problem)
-    limit = problem.memory_limit or default_limit(engine)
-    base = resident_bytes() if engine.local else _WORKER_BYTES
-    if base >= limit:
-        raise MemoryLimitError(
-            f"memory_limit is {format_bytes(limit)}, and the process already takes {format_bytes(base)} before any "
-            f"data are read. Pass memory_limit={format_bytes(base * 1.5).replace(' ', '')!r} or more.",
-            needed_bytes=base,
-            allowed_bytes=limit,
-        )
-    threads = engine.threads if engine.local else _threads_per_worker(engine)
-    return make_plan(
-        stages,
+    _warm_up(problem)
+    spill_bytes, scratch_bytes = _spill_bytes(problem, engine, n_passes), scratch_bytes + problem.n_rows * 4
+    if engine.cluster is None:
+        limit, base = problem.memory_limit or default_limit(), resident_bytes()
+        _check_base(limit, base, "the process")
+        return make_plan(stages, problem.n_rows, limit, base, engine.threads, keep, spill_bytes, scratch_bytes)
+    return _plan_on_workers(problem, engine.cluster, stages, keep, spill_bytes, scratch_bytes)
+
+
+def _plan_on_workers(
+    problem: Problem,
+    cluster: Cluster,
+    stages: list[Stage],
+    keep: dict[str, int] | None,
+    spill_bytes: int,
+    scratch_bytes: int,
+) -> Plan:
+    """Plan a run on a cluster: `memory_limit` is what each worker may take.
+
+    Samples, maps and the kernel matrices of exact algorithms are made in this process. What else it holds is its own
+    business: the run may add `memory_limit` to it, and no more than six tenths of what is free.
+    """
+    workers = cluster.survey()
+    neighbours = Counter(worker.host for worker in workers)
+    limit = min(_worker_limit(problem, worker, neighbours[worker.host]) for worker in workers)
+    base = max(worker.base_bytes for worker in workers)
+    threads = max(worker.threads for worker in workers)
+    _check_base(limit, base, "a worker")
+    here = [stage for stage in stages if stage.row_bytes == 0]
+    there = [replace(stage, block_bytes=_BLOCK_SHARE * stage.block_bytes) for stage in stages if stage.row_bytes]
+    plan = make_plan(
+        there,
         problem.n_rows,
         limit,
         base,
         threads,
-        keep=keep,
-        spill_bytes=_spill_bytes(problem, engine, n_passes),
-        scratch_bytes=scratch_bytes + problem.n_rows * 4,
+        keep,
+        spill_bytes,
+        scratch_bytes,
+        fewest_threads=threads,
+        shares=max(1, len(workers) // 2),  # half of them may go, or get more than their share
     )
+    base = resident_bytes()
+    limit = base + min(problem.memory_limit or 2**62, int(0.6 * available_bytes()))
+    return replace(plan, driver=make_plan(here, problem.n_rows, limit, base, 1))
+
+
+def _worker_limit(problem: Problem, worker: Worker, neighbours: int) -> int:
+    """Return what a worker may take: what we are allowed, and so little that dask neither spills nor pauses."""
+    theirs = worker.limit_bytes or worker.base_bytes + int(0.6 * worker.free_bytes) // neighbours
+    return min(problem.memory_limit or theirs, theirs)
+
+
+def _check_base(limit: int, base: int, whose: str) -> None:
+    if base >= limit:
+        raise MemoryLimitError(
+            f"memory_limit is {format_bytes(limit)}, and {whose} already takes {format_bytes(base)} before any "
+            f"data are read. Pass memory_limit={format_bytes(base * 1.5).replace(' ', '')!r} or more"
+            + (", and start workers with half as much again." if whose == "a worker" else "."),
+            needed_bytes=base,
+            allowed_bytes=limit,
+        )
 
 
 def _warm_up(problem: Problem) -> None:
@@ -363,11 +402,6 @@ def _warm_up(problem: Problem) -> None:
         CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
 
 
-def _threads_per_worker(engine: Engine) -> int:
-    workers = engine.client.scheduler_info(n_workers=-1)["workers"].values()
-    return max((w["nthreads"] for w in workers), default=1)
-
-
 def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     """Return the scratch that spilled measurements take, or 0 when computing them again is cheaper.
 
@@ -382,7 +416,7 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     compute_ns = (d / 15 + 1 + problem.row_bytes / inner) * inner / problem.n_measurements
     read_ns = itemsize
     worth = compute_ns > 2 * read_ns * (1 + 2 / n_passes)
-    return problem.n_rows * problem.measured_bytes if worth else 0
+    return problem.n_rows * (problem.measured_bytes + 1) if worth else 0
 
 
 def prepare(
@@ -404,6 +438,8 @@ def prepare(
     place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
     scratch = Scratch(problem.scratch, plan.scratch_bytes, run, place)
     try:
+        if engine.cluster is not None and problem.scratch is not None:
+            engine.cluster.check_shared(scratch.path)
         return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify)
     except BaseException:
         scratch.close()

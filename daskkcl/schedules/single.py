@@ -53,7 +53,7 @@ def _run_segment(
     setup: Setup, walk: ChunkWalk, segment: range, run: FuzzyRun | None, start: Centres | None, settings: FuzzySettings
 ) -> FuzzyRun | None:
     graph = Graph()
-    ahead = Window(graph, walk.engine.threads + 1)  # of the chain: bounds what is measured before it is met
+    ahead = Window(graph, walk.engine.slots + 1)  # of the chain: bounds what is measured before it is met
     reader, key = graph.value(setup.reader), setup.problem.key.child("spkfcm")
     order, shared = graph.value(walk.order), graph.value((start, settings, key))
     weights, state = graph.value(setup.problem.weights), graph.value(run)

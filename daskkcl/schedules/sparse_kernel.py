@@ -51,8 +51,9 @@ def grow_buffer(setup: Setup, growth: Growth, batch_rows: int, checkpoint: Check
         blocks = epoch_blocks(setup, 0, position)
         setup.engine.progress.begin("buffer", n)
         setup.engine.progress.advance(position)
-        for first in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
-            segment = range(first, min(blocks.n_blocks, first + _SEGMENT_BLOCKS))
+        many = setup.engine.segment(_SEGMENT_BLOCKS)
+        for first in range(blocks.first_block, blocks.n_blocks, many):
+            segment = range(first, min(blocks.n_blocks, first + many))
             buffer = _run_segment(setup, blocks, buffer, segment, growth, batch_rows)
             _save(checkpoint, buffer, blocks.edges[segment.stop])
         setup.engine.progress.end()
@@ -62,18 +63,19 @@ def grow_buffer(setup: Setup, growth: Growth, batch_rows: int, checkpoint: Check
 
 def _run_segment(setup: Setup, blocks: Any, buffer: Buffer, segment: range, growth: Growth, batch_rows: int) -> Buffer:
     layout, graph, problem = setup.layout("subsets"), Graph(), setup.problem
+    engine = setup.engine.with_threads(layout.threads)
     shared = graph.value((RowOrder(problem.n_rows, blocks.key), growth, batch_rows, problem.nan))
     states = [graph.value(buffer)]
-    ahead = layout.threads + 1
+    ahead = engine.slots + 1
 
     def earlier(i: int) -> Any:
         # The states form a chain; block i is looked at with the state `ahead` blocks before, which mostly still holds.
         return states[max(0, i - ahead + 1)]
 
     for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
+        rows = graph.named(rows)  # used twice, where it was read: the buffer comes to the rows
         chances = graph.call(block_chances, earlier(i), rows, position, shared)
         states.append(graph.call(meet_block, states[-1], rows, chances, position, shared))
-    engine = setup.engine.with_threads(layout.threads)
     (result,) = engine.run(graph, [states[-1]], "meet_block", layout.block_rows)
     return result
 

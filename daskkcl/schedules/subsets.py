@@ -10,6 +10,7 @@ import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from ..rules.competitive import Rates, Winners, compete
 from ..rules.many import MANY
 from .checkpoint import Checkpoint
 from .data import shuffle
-from .graph import Graph
+from .graph import Constant, Graph
 from .setup import Setup
 from .tasks import BadRowError, Measured, Reader, measure_block, task
 
 __all__ = [
     "CompetitiveResult",
+    "Places",
     "ShuffledBlocks",
     "Walk",
     "compete_in_subsets",
@@ -37,6 +39,7 @@ __all__ = [
     "epoch_blocks",
     "shuffled_rows",
 ]
+
 
 _SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint and a progress step follow each
 
@@ -90,8 +93,9 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         blocks = epoch_blocks(setup, epoch, position, walk.order)
         setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
         setup.engine.progress.advance(position)
-        for segment in range(blocks.first_block, blocks.n_blocks, _SEGMENT_BLOCKS):
-            stop = min(blocks.n_blocks, segment + _SEGMENT_BLOCKS)
+        many = setup.engine.segment(_SEGMENT_BLOCKS)
+        for segment in range(blocks.first_block, blocks.n_blocks, many):
+            stop = min(blocks.n_blocks, segment + many)
             state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
             position = blocks.edges[stop]
             _save(checkpoint, state, at_start, moves, epoch, position)
@@ -124,10 +128,24 @@ def _save(
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Which row of the data stands at a place of the random order."""
+
+    lasting = True
+    key: Key | FixedOrder
+    n_rows: int
+
+    def row_number(self, position: int) -> int:
+        """Return the number in the data of the row at a position of the random order."""
+        return int(self.key.rows(self.n_rows, position, position + 1)[0])
+
+
+@dataclass(frozen=True, eq=False)
 class ShuffledBlocks:
     """The rows of an epoch in random order: gathered from memory, or from an external shuffle.
 
-    Blocks of several subsets are cut from buckets of several blocks, so that a bucket is worth reading.
+    Blocks of several subsets are cut from buckets of several blocks, so that a bucket is worth reading. On a cluster a
+    bucket is a block: whoever measures it reads it, and rows do not travel.
     """
 
     rows: ArraySource | Shuffled
@@ -135,6 +153,12 @@ class ShuffledBlocks:
     edges: list[int]
     bucket_blocks: int
     begin: int = 0  # rows before this position have been met already
+    local: bool = True  # whether tasks run in this process
+
+    @cached_property
+    def places(self) -> Places:
+        """Which row stands where, without the rows."""
+        return Places(self.key, self.edges[-1])
 
     @property
     def n_blocks(self) -> int:
@@ -153,29 +177,32 @@ class ShuffledBlocks:
         first, last = bucket * self.bucket_blocks, min(self.n_blocks, (bucket + 1) * self.bucket_blocks)
         return self.rows.array[self.key.rows(self.rows.n_rows, self.edges[first], self.edges[last])]
 
-    def row_number(self, position: int) -> int:
-        """Return the number in the data of the row at a position of the random order."""
-        return int(self.key.rows(self.edges[-1], position, position + 1)[0])
-
 
 def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | None = None) -> ShuffledBlocks:
     """Return the rows of an epoch in its own random order (or a given one), those before `begin` left out."""
     key: Key | FixedOrder = order or setup.problem.key.child("order", epoch)
     layout = setup.layout("subsets")
     edges = block_edges(setup.problem.n_rows, layout.block_rows)
+    local = setup.engine.local
     if isinstance(setup.source, ArraySource):
-        return ShuffledBlocks(setup.source, key, edges, 1, begin)
+        return ShuffledBlocks(setup.source, key, edges, 1, begin, local)
     bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
-    bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows))
+    bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows)) if local else 1
     bucket_rows, runs = bucket_blocks * layout.block_rows, setup.layout("shuffling")
     # An epoch's own, gone when the next begins; a run that was stopped finds its files again, if it cuts the same ones.
     scratch = setup.scratch.part(f"shuffle-{'-'.join(key.path)}-{bucket_rows}-{runs.block_rows}")
     rows = shuffle(setup.engine, setup.source, key, bucket_rows, runs, scratch)
-    return ShuffledBlocks(rows, key, edges, bucket_blocks, begin)
+    return ShuffledBlocks(rows, key, edges, bucket_blocks, begin, local)
 
 
 def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
-    """Yield position and rows of blocks in order; ``after(i)`` is what reading the i-th of them waits for."""
+    """Yield position and rows of blocks in order; ``after(i)`` is what reading the i-th of them waits for.
+
+    On a cluster rows are yielded as a call to be made inside the task that uses them (see `Graph.named`).
+    """
+    if not blocks.local:
+        yield from _read_where_used(graph, blocks, numbers, after)
+        return
     shared, bucket, rows = graph.value(blocks), -1, None
     for i, block in enumerate(numbers):
         if block // blocks.bucket_blocks != bucket:
@@ -183,6 +210,17 @@ def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: A
             rows = graph.call(read_bucket, shared, bucket, after(i))
         first, position = blocks.edges[bucket * blocks.bucket_blocks], max(blocks.edges[block], blocks.begin)
         yield position, graph.call(cut_block, rows, position - first, blocks.edges[block + 1] - first)
+
+
+def _read_where_used(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
+    shared = None if isinstance(blocks.rows, ArraySource) else graph.value(blocks)
+    for i, block in enumerate(numbers):
+        first, stop = blocks.edges[block : block + 2]
+        position = max(first, blocks.begin)
+        if shared is None:  # rows in the memory of this process are sent, those of this block
+            yield position, (Constant(blocks.bucket(block)[position - first :]),)
+        else:
+            yield position, (cut_block, (read_bucket, shared, block, after(i)), position - first, stop - first)
 
 
 def read_bucket(blocks: ShuffledBlocks, bucket: int, after: Any) -> NDArray[Any]:
@@ -200,16 +238,16 @@ def _run_segment(
 ) -> Winners:
     layout, graph = setup.layout("subsets"), Graph()
     engine = setup.engine.with_threads(layout.threads)
-    reader, shared_walk, shared_blocks = graph.value(setup.reader), graph.value(walk), graph.value(blocks)
+    reader, shared_walk, places = graph.value(setup.reader), graph.value(walk), graph.value(blocks.places)
     states = [graph.value(state)]
-    ahead = layout.threads + 1
+    ahead = engine.slots + 1
 
     def earlier(i: int) -> Any:
         # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
         return states[i - ahead + 1] if i >= ahead else None
 
     for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
-        measured = graph.call(measure_subsets, rows, position, shared_blocks, reader, walk.subset_rows, earlier(i))
+        measured = graph.call(measure_subsets, rows, position, places, reader, walk.subset_rows, earlier(i))
         states.append(
             graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
         )
@@ -219,7 +257,7 @@ def _run_segment(
 
 @task
 def measure_subsets(
-    rows: NDArray[Any], position: int, blocks: ShuffledBlocks, reader: Reader, subset_rows: int, after: Any
+    rows: NDArray[Any], position: int, places: Places, reader: Reader, subset_rows: int, after: Any
 ) -> list[Measured]:
     """Measure the subsets of a block. `after` is waited for and not used: it bounds how far this runs ahead."""
     parts = []
@@ -227,7 +265,7 @@ def measure_subsets(
         try:
             parts.append(measure_block(rows[first : first + subset_rows], 0, reader))
         except BadRowError as error:  # give its number in the data, not in the subset
-            raise BadRowError(blocks.row_number(position + first + error.row)) from None
+            raise BadRowError(places.row_number(position + first + error.row)) from None
     return parts
 
 

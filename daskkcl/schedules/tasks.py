@@ -7,6 +7,7 @@ whatever block, chunk, thread or worker a row comes with.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,6 +71,7 @@ class Reader:
     nan : {"raise", "drop"}
     """
 
+    lasting = True  # from round to round: workers are sent it once
     map_: Map
     tile_rows: int
     nan: str = "raise"
@@ -230,10 +232,30 @@ def measure_block(rows: Floats, start: int, reader: Reader, after: Any = None) -
 
 @task
 def spill_block(rows: Floats, start: int, reader: Reader, scratch: Scratch) -> Measured:
-    """Measure a block and leave the measurements in a scratch file."""
+    """Measure a block and leave the measurements in a scratch file, with what else a run finds again there."""
     block = measure_block(rows, start, reader)
-    path = write_array(scratch.file(f"measurements-{start:012d}"), [block.Z])
+    valid = np.ones(len(block.kappa), dtype=bool) if block.valid is None else block.valid
+    path = write_array(spill_path(scratch, start, len(rows)), [block.Z, block.kappa, valid])
     return Measured(block.kappa, block.valid, block.n_measurements, path=path)
+
+
+def spill_path(scratch: Scratch, start: int, n_rows: int) -> str:
+    """Return the scratch file of the measurements of a block."""
+    return scratch.file(f"measurements-{start:012d}-{n_rows}")
+
+
+def spilled_block(start: int, n_rows: int, reader: Reader, scratch: Scratch) -> Measured | None:
+    """Return a block that an earlier process of the run has measured and left in scratch, if it is there and whole."""
+    path, m, dtype = spill_path(scratch, start, n_rows), reader.map_.n_measurements, np.dtype(reader.map_.dtype)
+    try:
+        if os.stat(path).st_size != n_rows * ((m + 1) * dtype.itemsize + 1):
+            return None
+    except OSError:
+        return None
+    offset = n_rows * m * dtype.itemsize
+    kappa = read_array(path, dtype, (n_rows,), offset)
+    valid = read_array(path, np.dtype(bool), (n_rows,), offset + n_rows * dtype.itemsize)
+    return Measured(kappa, None if valid.all() else valid, m, path=path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +319,10 @@ class Model:
     def winners(self, tile: Tile) -> tuple[NDArray[np.intp], Floats]:
         """Return the centre of every row of a tile by a crisp rule, and its distance as the rule takes it."""
         return winners(tile.Z, tile.kappa, self.centres, self.rule, self.index)
+
+    def graph_parts(self) -> tuple[Any, ...]:
+        """Return what it is made of: of these the reader lasts from round to round."""
+        return self.reader, self.centres, self.rule, self.order
 
     def distances(self, tile: Tile) -> Floats:
         """Return the distances of a tile's rows to the centres as the rule takes them: squared ones mostly."""

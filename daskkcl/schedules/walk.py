@@ -21,6 +21,7 @@ from .tasks import BadRowError, Measured, Reader, bad_rows, measure_block
 
 __all__ = ["RowOrder", "ChunkWalk"]
 
+
 _SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint follows each
 
 
@@ -72,14 +73,15 @@ class ChunkWalk:
             self.edges, self._first, self._reader = self._blocks.edges, self._blocks.first_block, None
         else:
             self.edges, self._first = [begin + edge for edge in block_edges(n - begin, self.layout.block_rows)], 0
-            self._reader = RowReader(setup.source, self.edges)
+            self._reader = RowReader(self.engine, setup.source, self.edges)
         self.order = RowOrder(n, self._blocks.key if self._reader is None else None)
 
     @property
     def segments(self) -> Iterator[range]:
         """The blocks of one graph after another."""
-        for first in range(self._first, len(self.edges) - 1, _SEGMENT_BLOCKS):
-            yield range(first, min(len(self.edges) - 1, first + _SEGMENT_BLOCKS))
+        many = self.engine.segment(_SEGMENT_BLOCKS)
+        for first in range(self._first, len(self.edges) - 1, many):
+            yield range(first, min(len(self.edges) - 1, first + many))
 
     def rows(self, graph: Graph, segment: range, window: Window) -> Iterator[tuple[int, Any]]:
         """Yield place and key of the blocks of a segment; reading waits as the window says."""
@@ -95,4 +97,4 @@ class ChunkWalk:
         name, step = watch.__name__, self.layout.block_rows
         if self._reader is None:
             return self.engine.run(graph, keys, name, step)
-        return self._reader.run(self.engine, graph, keys, self.edges[segment.stop], name, step)
+        return self._reader.run(graph, keys, self.edges[segment.stop], name, step)

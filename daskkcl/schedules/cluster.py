@@ -1,0 +1,285 @@
+"""A dask.distributed cluster: what its workers are, what they hold already, and what their failures mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ClusterError, DaskkclError, KilledWorkerError, LostSchedulerError, StorageError
+from ..system import available_bytes, resident_bytes, return_large_arrays, version
+from .graph import Constant, Graph, is_large
+
+__all__ = ["Cluster", "Worker"]
+
+_LOOK_SECONDS = 5.0  # between looks whether there are workers at all
+_QUIET_LOOKS = 6  # without workers, before that is said
+_MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array")  # what takes memory
+
+_log = logging.getLogger("daskkcl")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker says of itself.
+
+    Parameters
+    ----------
+    host : str
+    threads : int
+    base_bytes : int
+        What the process takes with everything imported and no data.
+    limit_bytes : int
+        What dask allows it before data are written to disk; 0: no limit.
+    free_bytes : int
+        Free on its machine.
+    version : str
+        Of daskkcl.
+    """
+
+    host: str
+    threads: int
+    base_bytes: int
+    limit_bytes: int
+    free_bytes: int
+    version: str
+
+
+class Cluster:
+    """Computes graphs on the workers of a client.
+
+    Values that are meant to last, or are large arrays, and come a second time (landmarks, weights of all rows) stay
+    with the workers from then on, so that a round sends centres and sums only. They are results of tasks that the
+    scheduler knows, not scattered data: a worker that goes takes nothing along that is not made again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._seen: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._lasting: dict[int, tuple[Any, Any]] = {}
+        self._kept: list[Any] = []
+        self._kept_about: dict[Any, tuple[int, int]] = {}
+
+    # --- workers ---------------------------------------------------------------------------------------------
+
+    def survey(self) -> list[Worker]:
+        """Ask all workers what they are, after they have loaded what a run will need."""
+        modules = [name for name in _MODULES if name in sys.modules]
+        while True:
+            found = self._everywhere(describe_worker, modules)
+            if found:
+                break
+            _log.warning("The cluster has no workers yet; waiting for the first.")
+            self.results([self.client.submit(os.getpid, pure=False)], None)
+        ours, others = version(), sorted({worker.version for worker in found.values()})
+        if others != [ours]:
+            raise ClusterError(
+                f"The workers have daskkcl {', '.join(others)} and this process has {ours}; install the same version "
+                "on all of them."
+            )
+        return list(found.values())
+
+    @property
+    def slots(self) -> int:
+        """Threads of all workers that are there now."""
+        try:
+            return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+        except Exception as error:
+            raise self._translated(error, None) from error
+
+    def check_shared(self, path: str) -> None:
+        """Refuse a scratch folder of this process that some worker does not see."""
+        seen = self._everywhere(sees_folder, path)
+        blind = sorted({host for host, sees in seen.values() if not sees})
+        if blind:
+            raise StorageError(
+                f"The scratch folder {os.path.dirname(path)!r} is not seen by the workers on {', '.join(blind[:3])}. "
+                "Pass scratch= a folder that this process and all workers share."
+            )
+
+    def _workers(self) -> dict[str, Any]:
+        return dict(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Call a function on all workers; those that leave meanwhile do not count."""
+        try:
+            answers = self.client.run(function, *arguments, on_error="return")
+        except Exception as error:
+            raise self._translated(error, None) from error
+        for answer in answers.values():
+            if isinstance(answer, ImportError):
+                raise ClusterError(
+                    f"The workers cannot import what this process has: {answer}. Install daskkcl, and what it needs, "
+                    "on all of them."
+                ) from answer
+        wrong = [answer for answer in answers.values() if isinstance(answer, Exception)]
+        for answer in wrong:
+            if not isinstance(answer, (OSError, TimeoutError)):
+                raise answer
+        return {address: answer for address, answer in answers.items() if not isinstance(answer, Exception)}
+
+    # --- computing -------------------------------------------------------------------------------------------
+
+    def submit(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
+        """Begin to compute some keys of a graph; return their futures."""
+        try:
+            return list(self.client.get(self._with_lasting(graph), list(keys), sync=False))
+        except Exception as error:
+            raise self._translated(error, graph) from error
+
+    def results(self, futures: list[Any], graph: Graph | None) -> list[Any]:
+        """Wait for futures and fetch what they stand for."""
+        # Not distributed.wait with a timeout: what it raises holds on to the futures until the next garbage collection.
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,), daemon=True)
+        watch.start()
+        try:
+            return list(self.client.gather(futures))
+        except Exception as error:
+            raise self._translated(error, graph) from error
+        finally:
+            over.set()
+            watch.join(1.0)  # a scheduler that is gone keeps it longer
+
+    def _watch(self, over: threading.Event) -> None:
+        """Say so when there are no workers for a while; they may come back, and the run goes on."""
+        looks = 0
+        while not over.wait(_LOOK_SECONDS):
+            try:
+                looks = 0 if self._workers() else looks + 1
+            except Exception:  # the scheduler is gone: whoever waits for results will be told
+                return
+            if looks and looks % _QUIET_LOOKS == 0:
+                _log.warning("The cluster has no workers; waiting for some to come (back).")
+
+    def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
+        """Begin to compute some keys of a graph whose results stay with the workers until `release`."""
+        futures = self.submit(graph, keys)
+        self._kept += futures
+        self._kept_about |= graph.about
+        return futures
+
+    def release(self) -> None:
+        """Let the workers forget what they hold for the run: after an error its traceback may live long."""
+        for future in [*self._kept, *(future for _, future in self._lasting.values())]:
+            future.release()
+        self._kept.clear()
+        self._lasting.clear()
+
+    def _with_lasting(self, graph: Graph) -> dict[Any, Any]:
+        """Return the tasks of a graph, with futures in place of values that the workers have."""
+        tasks = dict(graph.tasks)
+        for key, made in graph.tasks.items():
+            if not (isinstance(made, tuple) and len(made) == 1 and isinstance(made[0], Constant)):
+                continue
+            value = made[0].value
+            if not (is_large(value) or getattr(value, "lasting", False)):
+                continue
+            if id(value) in self._lasting:
+                tasks[key] = self._lasting[id(value)][1]
+            elif self._seen.get(id(value)) is value:
+                tasks[key] = self._keep(value)
+            else:
+                self._seen[id(value)] = value
+        return tasks
+
+    def _keep(self, value: Any) -> Any:
+        key = f"lasting-{os.urandom(8).hex()}", 0
+        (future,) = self.client.get({key: (Constant(value),)}, [key], sync=False)
+        self._lasting[id(value)] = value, future
+        return future
+
+    # --- failures --------------------------------------------------------------------------------------------
+
+    def _translated(self, error: Exception, graph: Graph | None) -> Exception:
+        """Return an error of ours for one of the cluster's; errors of tasks stay what they are."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import ClosedClientError
+        from distributed.comm.core import CommClosedError
+
+        lost = self.client.status != "running" or getattr(error, "reason", "") == "scheduler-connection-lost"
+        if isinstance(error, DaskkclError):
+            return error
+        if lost or isinstance(error, (CommClosedError, ClosedClientError)):
+            return LostSchedulerError(
+                "The connection to the scheduler of the cluster is lost, and what was being computed with it. Make "
+                "the same call with a client of a new scheduler: with checkpoint= it goes on after the last round."
+            )
+        if isinstance(error, CancelledError):
+            return ClusterError(f"The computation was cancelled on the cluster: {error}.")
+        if isinstance(error, KilledWorker):
+            return self._killed(error, graph)
+        return error
+
+    def _killed(self, error: Any, graph: Graph | None) -> KilledWorkerError:
+        rows = self._kept_about.get(error.task) or (None if graph is None else rows_of(graph, error.task))
+        if rows is None:
+            what = f"The task {error.task!r}"
+        else:
+            what = f"The work on rows {rows[0]:,} to {rows[1]:,}"
+        return KilledWorkerError(
+            f"{what} has killed {error.allowed_failures + 1} workers, one after another, the last on "
+            f"{error.last_worker.address}. Look into the logs of the workers: rows that take too much memory, a crash "
+            "in a library or a bad machine are the usual causes. (distributed.scheduler.allowed-failures says how "
+            "often a task may be tried again.)",
+            rows,
+        )
+
+
+def rows_of(graph: Graph, key: Any) -> tuple[int, int] | None:
+    """Return the rows that a task works on, or for which what it makes is needed; the first such, if there are more.
+
+    Examples
+    --------
+    >>> graph = Graph()
+    >>> read = graph.call(range, 4)
+    >>> graph.about[graph.call(sum, read)] = (0, 4)
+    >>> rows_of(graph, read)
+    (0, 4)
+    """
+    from dask.core import get_dependencies
+
+    reached, more = {key}, True
+    while more:
+        found = [graph.about[k] for k in reached if k in graph.about]
+        if found:
+            return min(found)
+        users = {k for k in graph.tasks if k not in reached and get_dependencies(graph.tasks, k) & reached}
+        more, reached = bool(users), reached | users
+    return None
+
+
+def describe_worker(modules: list[str], dask_worker: Any) -> Worker:
+    """Load what a run will need into a worker's process and say what it is. Runs on the worker."""
+    import importlib
+
+    for name in modules:
+        importlib.import_module(name)
+    return_large_arrays()
+    base, manager = resident_bytes(), dask_worker.memory_manager
+    limit = int(manager.memory_limit or 0)
+    # The managed part may take `target` of the limit, the process `spill` of it, before dask writes data to disk.
+    most = [share * limit + extra for share, extra in ((manager.memory_target_fraction, base),) if share]
+    most += [share * limit for share in (manager.memory_spill_fraction, manager.memory_pause_fraction) if share]
+    return Worker(
+        dask_worker.address.rpartition(":")[0].rpartition("/")[2],
+        dask_worker.state.nthreads,
+        base,
+        int(min([limit, *most])) if limit else 0,
+        available_bytes(),
+        version(),
+    )
+
+
+def sees_folder(path: str, dask_worker: Any) -> tuple[str, bool]:
+    """Return the host of a worker and whether it can write to a folder. Runs on the worker."""
+    return dask_worker.address.rpartition(":")[0].rpartition("/")[2], os.access(path, os.W_OK)

@@ -1,0 +1,99 @@
+"""Draw the pictures of the documentation: `python docs/draw.py` writes them beside the pages.
+
+They are drawn by hand now and then, and kept with the text; building the site does not need them anew.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import daskkcl
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+FINDS_ITS_NUMBER = {"cpcl", "kcpcl", "lcpcl", "rpcl", "rpccl", "cccl", "dsrpcl", "core"}
+
+
+def rows(kind: str) -> np.ndarray:
+    """Three blobs, of different sizes; or two of them inside a ring."""
+    rng = np.random.default_rng(0)
+    blobs = [rng.normal(centre, 0.45, (n, 2)) for centre, n in (((0, 0), 260), ((2.6, 0.3), 140), ((1.2, 2.3), 200))]
+    if kind == "blobs":
+        return np.concatenate(blobs)
+    angle = rng.uniform(0, 2 * np.pi, 400)
+    ring = 5 * np.column_stack([np.cos(angle), np.sin(angle)]) + [1.2, 0.6] + rng.normal(0, 0.25, (400, 2))
+    return np.concatenate([*blobs, ring])
+
+
+def draw_algorithm(algo: str) -> None:
+    """Draw what an algorithm makes of a few rows: clusters, memberships, or the ways of its seeds."""
+    figure, axes = plt.subplots(figsize=(4.6, 3.4), layout="constrained")
+    common = {"random_state": 1, "progress": False}
+    if algo in FINDS_ITS_NUMBER:
+        X = rows("blobs")
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        model = daskkcl.fit(X, algo, n_seeds=6, record=True, **common)
+        if model.seed_path_.shape[2] == 2:
+            model.plot.seeds(ax=axes)
+        else:
+            model.plot.scatter(ax=axes)
+        axes.set_title(f"{algo}: 6 seeds, {model.n_clusters_} clusters", fontsize=10)
+    else:
+        n_clusters, X = (4, rows("ring")) if algo == "spectral" else (3, rows("blobs"))
+        model = daskkcl.fit(X, algo, n_clusters=n_clusters, **common)
+        model.plot.scatter(ax=axes)
+        if model.fuzzy:
+            sure = model.membership_.max(axis=1)
+            axes.scatter(*X[sure < 0.8].T, s=26, facecolors="none", edgecolors="black", linewidths=0.7)
+            axes.set_title(f"{algo}: circles are rows with no membership above 0.8", fontsize=10)
+        else:
+            axes.set_title(f"{algo}: sizes {', '.join(str(size) for size in model.cluster_sizes_)}", fontsize=10)
+    axes.set(xlabel="", ylabel="")
+    figure.savefig(HERE / "algorithms" / f"{algo}.png", dpi=80)
+    plt.close(figure)
+
+
+def draw_choice() -> None:
+    """Draw how to choose an algorithm."""
+    figure, axes = plt.subplots(figsize=(9.6, 5.4), layout="constrained")
+    axes.set(xlim=(0, 100), ylim=(0, 60))
+    axes.axis("off")
+
+    def box(x: float, y: float, text: str, answer: bool = False) -> None:
+        style = {"boxstyle": "round,pad=0.5", "facecolor": "#0072B2" if answer else "#f1f3f5", "edgecolor": "0.6"}
+        axes.text(x, y, text, ha="center", va="center", fontsize=10, color="white" if answer else "black", bbox=style)
+
+    def arrow(start: tuple[float, float], end: tuple[float, float], word: str) -> None:
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "0.45", "shrinkA": 16, "shrinkB": 16})
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        axes.text(*middle, word, fontsize=8.5, color="0.25", ha="center", va="center", backgroundcolor="white")
+
+    questions = [
+        (56, "Degrees of membership?", "yes", "okfcm  ·  spkfcm  ·  rsekfcm"),
+        (45, "A stream, read once?", "yes", "partial_fit of pakcl  ·  okfcm  ·  skkmeans"),
+        (34, "Clusters of any shape?", "yes", "spectral"),
+        (23, "About equal sizes?", "yes", "pakcl"),
+        (12, "Number of clusters unknown?", "yes", "n_clusters='auto'  ·  lcpcl"),
+    ]
+    for k, (y, question, word, answer) in enumerate(questions):
+        box(24, y, question)
+        box(74, y, answer, answer=True)
+        arrow((36, y), (56, y), word)
+        arrow((24, y), (24, questions[k + 1][0] if k + 1 < len(questions) else 3), "no")
+    box(24, 2, "akkmeans", answer=True)
+    figure.savefig(HERE / "guides" / "choosing.png", dpi=90)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for name in daskkcl.algorithms():
+        draw_algorithm(name)
+        print(name, flush=True)
+    draw_choice()

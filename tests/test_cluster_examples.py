@@ -1,0 +1,64 @@
+"""The examples for Slurm and Kubernetes, as far as they can be checked without either."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster_tools import labels_at, labels_on_threads, store_rows
+
+FOLDER = Path(__file__).parent.parent / "examples" / "cluster"
+
+
+def test_the_job_script_is_good_shell():
+    subprocess.run(["bash", "-n", FOLDER / "slurm.sh"], check=True)
+    answer = subprocess.run(["bash", FOLDER / "slurm.sh"], capture_output=True, text=True)
+    assert answer.returncode != 0
+    assert "usage: sbatch slurm.sh ROWS RESULT" in answer.stderr
+
+
+def test_the_job_script_calls_the_driver_with_options_that_it_knows(tmp_path):
+    """A python of our own notes how it was called; the driver then reads these very arguments."""
+    (tmp_path / "python").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/called\n')
+    (tmp_path / "python").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(FOLDER.parent.parent), "WORKERS": "3"}
+    subprocess.run(["bash", FOLDER / "slurm.sh", "x.zarr", str(tmp_path / "y.zarr")], check=True, env=env)
+    script, *arguments = (tmp_path / "called").read_text().splitlines()
+    assert Path(script) == FOLDER / "run.py"
+    parse, before = runpy.run_path(script)["parse"], sys.argv
+    try:
+        sys.argv = [script, *arguments]
+        options = parse()
+    finally:
+        sys.argv = before
+    assert (options.rows, options.workers, options.slurm) == ("x.zarr", 3, True)
+    assert Path(options.shared).is_dir()
+
+
+def test_the_values_for_kubernetes_agree_with_one_another():
+    yaml = pytest.importorskip("yaml")
+    chart = yaml.safe_load((FOLDER / "kubernetes-values.yaml").read_text())
+    operator = yaml.safe_load((FOLDER / "kubernetes-operator.yaml").read_text())
+    worker = operator["spec"]["worker"]
+    container = worker["spec"]["containers"][0]
+    assert operator["kind"] == "DaskCluster"
+    assert chart["worker"]["replicas"] == worker["replicas"]
+    assert "{repository}:{tag}".format(**chart["worker"]["image"]) == container["image"]
+    assert chart["scheduler"]["image"] == chart["worker"]["image"]
+    limits = chart["worker"]["resources"]["limits"]
+    assert container["args"][container["args"].index("--nthreads") + 1] == str(limits["cpu"])
+    assert container["args"][container["args"].index("--memory-limit") + 1] == limits["memory"] + "B"
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in worker["spec"]["volumes"]}
+
+
+@pytest.mark.slow
+def test_the_driver_runs_on_workers_here(tmp_path):
+    rows, result = store_rows(tmp_path / "x.zarr", 20_000), tmp_path / "result.zarr"
+    command = [sys.executable, FOLDER / "run.py", rows, result, "--shared", tmp_path, "--workers", "2"]
+    options = ["--clusters", "5", "--landmarks", "50"]
+    subprocess.run([*command, *options], check=True, timeout=240)
+    subprocess.run([*command, *options, "--overwrite"], check=True, timeout=240)  # from the checkpoint
+    settings = {"n_clusters": 5, "n_landmarks": 50, "random_state": 0, "progress": False}
+    assert (labels_at(result) == labels_on_threads(rows, "akkmeans", **settings)).all()

@@ -1,0 +1,236 @@
+"""Workers and schedulers that die in the middle of a run: the same labels, or an error that says what to do."""
+
+import os
+import signal
+import time
+
+import dask.array as da
+import numpy as np
+import psutil
+import pytest
+import zarr
+from cluster_tools import (
+    FATAL,
+    Background,
+    Bumpy,
+    Processes,
+    count_tasks,
+    labels_at,
+    labels_on_threads,
+    local_cluster,
+    make_rows,
+    pids,
+    store_rows,
+    wait_until,
+)
+
+import daskkcl
+from daskkcl.errors import KilledWorkerError, LostSchedulerError
+from daskkcl.random import as_key
+
+pytest.importorskip("distributed")
+
+N_ROWS = 40_000
+SETTINGS = {"n_clusters": 5, "n_landmarks": 40, "random_state": 0, "progress": False}
+MORE = {"akkmeans": {"max_iter": 6}, "okfcm": {"chunk_size": 500}, "pakcl": {"subset_size": 500, "max_epochs": 2}}
+
+
+@pytest.fixture
+def table(tmp_path):
+    return store_rows(tmp_path / "x.zarr", N_ROWS)
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    (tmp_path / "marks").mkdir()
+    return Bumpy(tmp_path / "marks", seconds=0.02)
+
+
+def fit_in_background(table, algo, kernel, client, out, **more):
+    settings = {**SETTINGS, **MORE[algo], "kernel": kernel, "client": client, "out": out, **more}
+    return Background(lambda: daskkcl.fit(table, algo, **settings))
+
+
+def check_labels(table, algo, out):
+    quick = Bumpy(".", 0.0)
+    expected = labels_on_threads(table, algo, **SETTINGS, **MORE[algo], kernel=quick)
+    np.testing.assert_array_equal(labels_at(out), expected)
+
+
+def in_the_middle(run, kernel, workers, calls=25):
+    """Wait until the workers have met some blocks."""
+    wait_until(lambda: kernel.calls(workers) >= calls or not run.is_alive())
+    assert run.is_alive(), f"it is over: {run.error!r}"
+
+
+@pytest.mark.parametrize(
+    "algo, n_workers",
+    [
+        pytest.param("akkmeans", 2),
+        *(pytest.param(algo, 2, marks=pytest.mark.slow) for algo in ("okfcm", "pakcl")),
+        *(pytest.param(algo, 4, marks=pytest.mark.slow) for algo in MORE),
+    ],
+)
+def test_one_worker_is_killed(table, kernel, tmp_path, algo, n_workers):
+    with local_cluster(n_workers) as client:
+        workers = pids(client)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
+        in_the_middle(run, kernel, workers.values())
+        os.kill(next(iter(workers.values())), signal.SIGKILL)
+        run.result()
+        assert len(set(pids(client).values()) & set(workers.values())) == n_workers - 1
+        print(f"one of {n_workers} killed, {algo}: {run.seconds:.1f} s")
+        run.answer = None
+        assert count_tasks(client) == 0
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", list(MORE))
+def test_all_workers_are_killed_at_once(table, kernel, tmp_path, algo):
+    with local_cluster(2) as client:
+        workers = pids(client)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
+        in_the_middle(run, kernel, workers.values())
+        for pid in workers.values():
+            os.kill(pid, signal.SIGKILL)
+        run.result()
+        assert not set(pids(client).values()) & set(workers.values())
+        print(f"all killed, {algo}: {run.seconds:.1f} s")
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["lasting", "kept", "value", "run"])
+def test_the_holder_is_killed(table, kernel, tmp_path, what):
+    """Of landmarks (lasting), measurements (kept), centres (value), or who wrote scratch (run)."""
+    algo = "pakcl" if what == "run" else "akkmeans"
+    # 220 MiB more than an empty worker: no room for kept measurements
+    more = {"scratch": str(tmp_path / "scratch")} if what == "run" else {}
+    prefix = {"lasting": "lasting-", "kept": "measure_block-", "value": "value-", "run": "write_run-"}[what]
+    with local_cluster(3) as client:
+        workers = pids(client)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr", **more)
+        if what != "run":
+            in_the_middle(run, kernel, workers.values(), 50)
+
+        def holder():
+            held = client.has_what()
+            found = [w for w, keys in held.items() if any(str(key).lstrip("('").startswith(prefix) for key in keys)]
+            return found and found[0]
+
+        killed = wait_until(holder)
+        os.kill(workers[killed], signal.SIGKILL)
+        run.result()
+        print(f"holder of {what} killed: {run.seconds:.1f} s")
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", list(MORE))
+def test_the_scheduler_is_killed_and_a_new_one_goes_on(table, kernel, tmp_path, algo):
+    more = {"checkpoint": str(tmp_path / "run.ckpt")}
+    with Processes(tmp_path / "one", 2) as cluster:
+        client = cluster.client()
+        client.wait_for_workers(2, timeout=60)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr", **more)
+        in_the_middle(run, kernel, pids(client).values(), 100 if algo == "akkmeans" else 50)
+        os.kill(cluster.scheduler.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        with pytest.raises(LostSchedulerError, match="checkpoint="):
+            run.result()
+        seconds = time.monotonic() - killed
+        assert seconds < 60
+        client.close(timeout=1)
+    assert not (tmp_path / "out.zarr").exists()
+    with Processes(tmp_path / "two", 2) as cluster, cluster.client() as client:
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr", **more)
+        run.result()
+        print(f"scheduler killed, {algo}: error after {seconds:.1f} s, resumed in {run.seconds:.1f} s")
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo, lazy", [("akkmeans", False), ("okfcm", False), ("akkmeans", True)])
+def test_a_block_that_kills_its_worker_is_named(tmp_path, algo, lazy):
+    rows, fatal = make_rows(N_ROWS), 23_456
+    key = as_key(0).child("order", 0)
+    assert fatal not in key.rows(N_ROWS, 0, 2000)  # the sample is measured here
+    rows[fatal, 0] = FATAL
+    path = str(tmp_path / "x.zarr")
+    zarr.create_array(path, data=rows, chunks=(2_700, 8))
+    data = da.from_zarr(path, chunks=(3_100, 8)) if lazy else path
+    with local_cluster(2) as client:
+        begin = time.monotonic()
+        with pytest.raises(KilledWorkerError, match=r"rows .* has killed 4 workers") as found:
+            daskkcl.fit(data, algo, **SETTINGS, **MORE[algo], kernel=Bumpy("."), client=client)
+        seconds = time.monotonic() - begin
+        first, last = found.value.rows
+        assert first <= fatal < last
+        assert last - first < N_ROWS // 2
+        assert seconds < 60
+        print(f"fatal block, {algo}, {'dask' if lazy else 'zarr'}: named rows {first} to {last} after {seconds:.1f} s")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl"])
+def test_a_worker_that_stands_still_for_20_seconds(table, kernel, tmp_path, algo):
+    """As good as cut off: no heartbeat, no answer, connections open. (Without a network: see test_multinode.)"""
+    with local_cluster(2) as client:
+        workers = pids(client)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
+        in_the_middle(run, kernel, workers.values())
+        still = next(iter(workers.values()))
+        os.kill(still, signal.SIGSTOP)
+        time.sleep(20)
+        os.kill(still, signal.SIGCONT)
+        run.result()
+        print(f"worker still for 20 s, {algo}: {run.seconds:.1f} s")
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+def test_no_spill_no_pause_no_restart_at_the_limit(tmp_path, algo):
+    """The workers' own limit is the memory_limit of the run, and the data are larger than it."""
+    limit = 640 * 2**20
+    path, rng = str(tmp_path / "x.zarr"), np.random.default_rng(0)
+    z = zarr.create_array(path, shape=(6_000_000, 32), chunks=(50_000, 32), dtype="float32", compressors=None)
+    for start in range(0, 6_000_000, 500_000):
+        z[start : start + 500_000] = rng.normal(size=(500_000, 32)) + 5 * rng.integers(0, 4, (500_000, 1))
+    assert z.nbytes > limit
+    settings = {"n_landmarks": 64, "random_state": 0, "progress": False, "memory_limit": limit}
+    settings |= {"akkmeans": {"max_iter": 2}, "pakcl": {"scratch": str(tmp_path)}, "okfcm": {}}[algo]
+    with local_cluster(2, memory_limit=limit, threads_per_worker=2) as client:
+        workers = pids(client)
+        events: list[str] = []
+        peak = 0
+        run = Background(lambda: daskkcl.fit(path, algo, 4, client=client, **settings))
+        while run.is_alive():
+            for pid in workers.values():
+                peak = max(peak, psutil.Process(pid).memory_info().rss)
+            info = client.scheduler_info(n_workers=-1)["workers"].values()
+            events += [w["status"] for w in info if w["status"] != "running"]
+            events += ["spill" for w in info if w["metrics"].get("spilled_bytes", {}).get("memory", 0)]
+            time.sleep(0.2)
+        model = run.result()
+        assert pids(client) == workers
+    print(f"{algo}: limit {limit >> 20} MiB, planned {model.plan_.peak_bytes >> 20}, peak {peak >> 20} MiB")
+    assert not events
+    assert peak <= model.plan_.limit_bytes < limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["akkmeans", "okfcm"])
+def test_chunks_of_dask_and_shards_of_zarr_need_not_agree(tmp_path, algo):
+    rows = make_rows(30_011)
+    path = str(tmp_path / "x.zarr")
+    zarr.create_array(path, data=rows, chunks=(500, 8), shards=(4_000, 8))
+    kernel = Bumpy(".")
+    expected = labels_on_threads(rows, algo, **SETTINGS, kernel=kernel)
+    with local_cluster(2) as client:
+        for number, data in enumerate([path, da.from_zarr(path).rechunk((1_711, 3))]):
+            out = tmp_path / f"out-{number}.zarr"
+            daskkcl.fit(data, algo, **SETTINGS, kernel=kernel, client=client, out=out)
+            np.testing.assert_array_equal(labels_at(out), expected)
+    np.testing.assert_array_equal(zarr.open_array(path)[:], rows)
