@@ -329,7 +329,8 @@ def plan_run(
     if engine.cluster is None:
         limit, base = problem.memory_limit or default_limit(), resident_bytes()
         _check_base(limit, base, "the process")
-        return make_plan(stages, problem.n_rows, limit, base, engine.threads, keep, spill_bytes, scratch_bytes)
+        kept: dict[str, Any] = {"keep": keep, "spill_bytes": spill_bytes, "scratch_bytes": scratch_bytes}
+        return make_plan(stages, problem.n_rows, limit, base, engine.threads, **kept)
     return _plan_on_workers(problem, engine.cluster, stages, keep, spill_bytes, scratch_bytes)
 
 
