@@ -106,6 +106,7 @@ def _likely_passes(estimator: Any, problem: Problem, settings: Any) -> float:
 
 
 _ORDER = (
+    "scaling",
     "sampling",
     "preparing",
     "fuzzifier",

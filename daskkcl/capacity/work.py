@@ -85,12 +85,18 @@ def work_of(stage: str, estimator: Any, problem: Problem, settings: Any, plan: P
 
 
 def _sampling(run: _Run) -> Work:
+    if run.plan.has("scaling"):  # whose pass draws the sample too
+        return Work(0)
     if run.plan.keep == "rows":
         return Work(read_bytes=run.stored_bytes)
     layout = run.plan.layout("sampling")
     blocks = math.ceil(run.n / max(1, layout.block_rows))
     touched = 1 - math.exp(-run.problem.sample_rows / blocks)
     return Work(blocks_met=touched, read_bytes=touched * run.stored_bytes)
+
+
+def _scaling(run: _Run) -> Work:
+    return Work(read_bytes=run.stored_bytes)
 
 
 def _preparing(run: _Run) -> Work:
@@ -254,6 +260,7 @@ def _answers(run: _Run) -> Work:
 
 _KINDS = {
     "sampling": _sampling,
+    "scaling": _scaling,
     "preparing": _preparing,
     "fuzzifier": _fuzzifier,
     "landmarks": _landmarks,

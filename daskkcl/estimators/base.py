@@ -40,7 +40,7 @@ from ..schedules.predict import (
 from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError, Model
 from ..system import peak_bytes, single_threaded
-from .inputs import is_url, open_rows
+from .inputs import check_output, is_url, open_rows
 from .pictures import rows_to_keep
 from .presentation import Presented
 from .problems import make_problem
@@ -360,6 +360,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
+        check_output(self, source)
         return framed(self._answer(source, lazy_distances(source, self._model)), source.frame, "distance")
 
     def score(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from ..blocks.cubes import CubeSource
@@ -19,7 +20,7 @@ from ..schedules.data import count_entries
 from ..schedules.engine import make_engine
 from ..system import parse_bytes, resident_bytes
 
-__all__ = ["as_numbers", "check_frame", "is_url", "open_rows"]
+__all__ = ["as_numbers", "check_frame", "check_output", "is_url", "open_rows"]
 
 
 def open_rows(
@@ -85,6 +86,19 @@ def _other_features(estimator: Any, source: Source) -> InvalidInputError:
         f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
         f"{estimator.n_features_in_} features as input."
     )
+
+
+def check_output(estimator: Any, source: Source) -> None:
+    """Refuse to make a data frame of an answer that is lazy, or on dimensions of its own."""
+    if not source.lazy and source.frame is None:
+        return
+    chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+    if chosen != "default":
+        what = "would load all of an answer that is lazy" if source.lazy else "cannot hold an answer on dimensions"
+        raise InvalidInputError(
+            f"The output of transform is set to {chosen!r}, which {what}: call set_output(transform='default'), or "
+            "transform rows in memory."
+        )
 
 
 def is_url(path: Any) -> bool:

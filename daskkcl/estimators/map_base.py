@@ -21,7 +21,7 @@ from ..schedules.predict import block_rows, compute_here, lazy_measurements
 from ..schedules.setup import Problem, base_stages, plan_run, prepare
 from ..schedules.tasks import BadRowError
 from ..system import parse_bytes, single_threaded
-from .inputs import open_rows
+from .inputs import check_output, open_rows
 from .validation import block_dtype, check_choice, check_integer, check_kernel_params, check_landmarks
 
 __all__ = ["LandmarkTransformer", "MapTransformer", "documented_map", "optional_number"]
@@ -178,6 +178,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self)
         source = open_rows(self, X, component, storage_options, reset=False)
+        check_output(self, source)
         source.check_missing(self.missing)
         values, frame = lazy_measurements(source, self._reader), source.frame
         try:
