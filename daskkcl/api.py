@@ -242,7 +242,7 @@ def plan(
     --------
     >>> import daskkcl
     >>> costs = daskkcl.plan(n_rows=4_000_000, n_features=64, algo="akkmeans", n_clusters=10, memory_limit="4GiB")
-    >>> costs.peak_bytes <= 2**30, [stage.name for stage in costs.stages]
+    >>> costs.peak_bytes <= 2**32, [stage.name for stage in costs.stages]
     (True, ['sampling', 'preparing', 'passes', 'labelling'])
     """
     from .capacity import forecast_run
