@@ -1,7 +1,7 @@
 """Cluster a Zarr on any dask cluster: workers here, jobs of Slurm, or a scheduler that is there already.
 
-    python examples/cluster/run.py pixels.zarr result.zarr --shared /work/shared --workers 4
-    python examples/cluster/run.py pixels.zarr result.zarr --shared /work/shared --slurm --workers 32
+    python examples/cluster/run.py pixels.zarr result.zarr --shared /shared/scratch --workers 4
+    python examples/cluster/run.py pixels.zarr result.zarr --shared /shared/scratch --slurm --workers 32
     python examples/cluster/run.py s3://bucket/pixels.zarr s3://bucket/result.zarr --scheduler tcp://dask-scheduler:8786
 
 Run it again after a crash or a time limit: it goes on after the last round.
