@@ -307,11 +307,22 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
         try:
             out[position - start : end - start] = array[position:end]
         except StorageError as error:  # which names its key already
-            raise type(error)(f"{error} That is in rows {position:,} to {end:,}.") from error
+            first, last = _rows_of_key(array, position, end, str(error))
+            raise type(error)(f"{error} That is in rows {first:,} to {last:,}.") from error
         except Exception as error:
             raise _name_bad_chunk(array, position, end, error) from error
         position = end
     return out
+
+
+def _rows_of_key(array: Any, start: int, stop: int, message: str) -> tuple[int, int]:
+    """Return the rows of the chunk, or shard, whose key a message names; all that were read if it names none."""
+    sizes = array.shards or array.chunks
+    others = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
+    for index in itertools.product(range(start // sizes[0], -(-stop // sizes[0])), *others):
+        if repr(array.metadata.encode_chunk_key(index)) in message:
+            return index[0] * sizes[0], min((index[0] + 1) * sizes[0], array.shape[0])
+    return start, stop
 
 
 def _name_bad_chunk(array: Any, start: int, stop: int, error: Exception) -> StorageError:
