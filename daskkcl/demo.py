@@ -1,14 +1,17 @@
 """Cluster a Zarr that is larger than the memory limit, and look at what came out.
 
-The rows are scikit-learn's 8 x 8 digits, tiled and jittered to 780 MiB; the whole process may take 384 MiB.
-Run it with ``make demo``, or ``daskkcl demo`` where daskkcl is installed.
+The rows are scikit-learn's 8 x 8 digits, tiled and jittered to 780 MiB; the whole process may take 384 MiB, or what
+it needs if what else is installed makes it larger from the start. Run it with ``make demo``, or ``daskkcl demo`` where
+daskkcl is installed.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
@@ -16,9 +19,12 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import normalized_mutual_info_score
 
 from .api import fit
-from .system import format_bytes, peak_bytes
+from .errors import MemoryLimitError
+from .system import format_bytes, parse_bytes, peak_bytes, resident_bytes
 
 __all__ = ["run"]
+
+_LIMIT, _TRIES = "384MiB", 3
 
 
 def write_digits(path: Path, n_rows: int, chunk_rows: int = 25_000) -> np.ndarray:
@@ -67,7 +73,32 @@ def draw(path: Path, labels: np.ndarray, picture: Path, limit: str) -> None:
     plt.close(figure)
 
 
-def run(n_rows: int = 3_200_000, limit: str = "384MiB", output: str = "demo-output") -> None:
+def cluster(path: Path, out: Path, size: int, limit: str | None) -> tuple[Any, str]:
+    """Cluster the digits within a limit; return the model and the limit.
+
+    Without a limit it is 384 MiB, which is enough for a process with what daskkcl itself imports. What else is
+    installed can make it larger (dask imports the package sparse if there is one, and with it numba): then the limit
+    is what the plan asks for, and that is said.
+    """
+    options: dict[str, Any] = {"algo": "pakcl", "n_clusters": 10, "random_state": 0, "out": out}
+    if limit is not None:
+        return fit(path, memory_limit=limit, **options), limit
+    limit = _LIMIT
+    for _ in range(_TRIES):
+        try:
+            return fit(path, memory_limit=limit, **options), limit
+        except MemoryLimitError as error:  # a process that is too large as it is does not get as far as a plan
+            limit = f"{math.ceil(error.needed_bytes * 1.1 / 2**24) * 16}MiB"
+        against = "still less than the data" if parse_bytes(limit) < size else "more than the data"
+        print(
+            f"{_LIMIT} do not do here: this process takes {format_bytes(resident_bytes())} before it reads a row, more "
+            f"than usual (dask imports some packages because they are installed). The limit is {limit}, {against}.\n",
+            flush=True,
+        )
+    return fit(path, memory_limit=limit, **options), limit
+
+
+def run(n_rows: int = 3_200_000, limit: str | None = None, output: str = "demo-output") -> None:
     """Write, fit, compare, draw."""
     folder = Path(tempfile.mkdtemp(prefix="daskkcl-demo-"))
     try:
@@ -76,17 +107,11 @@ def run(n_rows: int = 3_200_000, limit: str = "384MiB", output: str = "demo-outp
         truth = write_digits(path, n_rows)
         size = n_rows * 64 * 4
         print(
-            f"{format_bytes(size)} of float32 rows; the process may take {limit}, its libraries included.\n", flush=True
+            f"{format_bytes(size)} of float32 rows; the process may take {limit or _LIMIT}, its libraries included.\n",
+            flush=True,
         )
 
-        model = fit(
-            path,
-            algo="pakcl",
-            n_clusters=10,
-            memory_limit=limit,
-            random_state=0,
-            out=folder / "result.zarr",
-        )
+        model, limit = cluster(path, folder / "result.zarr", size, limit)
         peak = peak_bytes()  # before the picture, which is not part of the fit
 
         labels = np.asarray(zarr.open_array(str(folder / "result.zarr" / "labels"), mode="r")[:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 
 from .errors import MemoryLimitError
 from .system import format_bytes
@@ -74,6 +75,8 @@ class Stage:
         Blocks in flight beyond one per thread.
     block_bytes : int
         What a block should hold when there is room.
+    remedy : str
+        What to do when it does not fit, if that is not what the largest part suggests.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Stage:
     unit_bytes: int = 0
     lookahead: int = 1
     block_bytes: int = _BLOCK_BYTES
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,28 @@ class Plan:
         if self.driver is not None:
             return "\n".join(["each worker", *lines, "this process", str(self.driver)])
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return where memory goes, as bars against the limit. (`daskkcl.plan` also knows where time goes.)"""
+        parts = [("the process itself", self.base_bytes), (f"kept: {self.keep}", self.kept_bytes)]
+        parts += [(layout.name, layout.peak_bytes) for layout in self.layouts]
+        rows = "".join(_bar(name, size, self.limit_bytes) for name, size in parts)
+        limit, peak = format_bytes(self.limit_bytes), format_bytes(self.peak_bytes)
+        more = "" if self.driver is None else f"<p>this process</p>{self.driver._repr_html_()}"
+        who = "memory" if self.driver is None else "memory of each worker"
+        return (
+            f"<div><p><b>{who}</b>: at most {peak} of {limit}; stages follow one another, the largest counts</p>"
+            f"<table>{rows}</table>{more}</div>"
+        )
+
+
+def _bar(name: str, size: int, limit: int) -> str:
+    width = 16 * size / max(1, limit)
+    bar = (
+        f'<span style="display:inline-block;height:.75em;min-width:1px;width:{width:.2f}em;background:#0072B2"></span>'
+    )
+    number = f'<td style="text-align:right">{format_bytes(size)}</td>'
+    return f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">{bar}</td>{number}</tr>'
 
 
 def make_plan(
@@ -254,7 +280,7 @@ def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int, t
     parts = {
         f"{stage.quantum:,} rows at a time": stage.quantum * stage.row_bytes,
         "chunks of the data, which are decoded whole": stage.unit_bytes,
-        "landmarks, kernel matrix and sample": stage.fixed_bytes,
+        "landmarks, kernel matrix and sample" if stage.row_bytes or not stage.remedy else "a sample": stage.fixed_bytes,
         "working arrays": stage.task_bytes,
     }
     largest = max(parts, key=lambda part: parts[part])
@@ -262,7 +288,8 @@ def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int, t
         "chunks of the data, which are decoded whole": "store the data in smaller chunks",
         "landmarks, kernel matrix and sample": "use fewer landmarks (n_landmarks)",
     }.get(largest, "use fewer landmarks, fewer clusters or a smaller subset or chunk size")
-    if threads > 1 and layout.block_rows:
+    remedy = stage.remedy or remedy
+    if threads > 1 and layout.block_rows and not stage.remedy:
         remedy += f", or start workers with fewer than {threads} threads"
     return (
         f"The stage '{layout.name}' needs at least {format_bytes(base + needed)}, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import warnings
@@ -124,6 +125,15 @@ def _make_bar(total: int, stage: str, unit: str, info: str) -> Any:
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
 
-    bar = tqdm(total=total or None, desc=stage, unit=" " + unit, unit_scale=True, leave=False)
+    bar = tqdm(total=total or None, desc=stage, unit=" " + unit, unit_scale=True, leave=False, **_size())
     bar.set_postfix_str(info, refresh=False)
     return bar
+
+
+def _size() -> dict[str, int]:
+    """Return a size for terminals that do not say theirs: a bar of no columns is not seen."""
+    try:
+        known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError, AttributeError):  # no terminal: a notebook, or a stream of somebody's own
+        known = True
+    return {} if known else {"ncols": 100, "nrows": 24}

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["FixedOrder", "Key", "as_key"]
 
+_STRIP = 1 << 12
 _ROUNDS = 6  # Feistel rounds; four already pass for pseudo-random, two more cost little
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -122,7 +123,9 @@ def _permute(x: NDArray[np.uint64], n: int, keys: NDArray[np.uint64], inverse: b
     if n <= 1:
         return np.zeros(x.shape, dtype=np.int64)
     half = max(1, (int(n - 1).bit_length() + 1) // 2)
-    result = _feistel(x, half, keys, inverse)
+    result = np.empty(x.shape, dtype=np.uint64)
+    for first in range(0, x.size, _STRIP):  # a strip stays in cache while all rounds go over it
+        result[first : first + _STRIP] = _feistel(x[first : first + _STRIP], half, keys, inverse)
     outside = np.flatnonzero(result >= np.uint64(n))
     while outside.size:  # fewer than three in four fall outside each time
         walked = _feistel(result[outside], half, keys, inverse)

@@ -7,7 +7,9 @@ import math
 import numbers
 import os
 import re
+import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,12 @@ from typing import Any
 from .errors import InvalidInputError
 
 __all__ = [
+    "Buffers",
+    "Weighed",
     "available_bytes",
     "cpu_count",
     "format_bytes",
+    "held_bytes",
     "parse_bytes",
     "peak_bytes",
     "return_large_arrays",
@@ -119,20 +124,77 @@ def version() -> str:
         return "0+unknown"
 
 
-_MMAP_BYTES = 512 * 2**10
+_TIGHT = {-3: 512 * 2**10}  # M_MMAP_THRESHOLD
+_ROOMY = {-8: 1, -3: 32 * 2**20, -1: 8 * 2**20}  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
 
 
-def return_large_arrays() -> None:
-    """Make the C library give back arrays of 512 KiB and more as soon as they are freed.
+def return_large_arrays(tight: bool = True) -> None:
+    """Make the C library give back memory of freed arrays.
 
-    glibc raises that threshold by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread: the
-    process of a streaming run then grows to half as much again. Called for runs with a memory limit only, because it
-    holds for the rest of the process.
+    glibc raises its threshold for that by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread:
+    the process of a streaming run then grows to half as much again. Where memory is tight, arrays of 512 KiB and more
+    go back at once, and the next one costs a page fault for every four kibibytes: reading takes twice as long. Where
+    there is room, all threads share one arena, which keeps some 30 MiB more. Called for runs with a memory limit
+    only, because it holds for the rest of the process.
     """
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):  # not glibc: nothing to set
-        ctypes.CDLL(None).mallopt(-3, _MMAP_BYTES)  # M_MMAP_THRESHOLD
+        library = ctypes.CDLL(None)
+        for option, value in (_TIGHT if tight else _ROOMY).items():
+            library.mallopt(option, value)
+
+
+class Buffers:
+    """Arrays that are used again, by any thread.
+
+    Fresh memory costs a page fault for every four kibibytes when it is first written to, and where large arrays go
+    back to the system (`return_large_arrays`) every array is fresh: filling one then takes three times as long.
+    There are never more buffers than were in use together, and they go when this object does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> buffers = Buffers()
+    >>> first = buffers.take((2, 3), np.float32)
+    >>> place = first.ctypes.data
+    >>> buffers.give(first)
+    >>> buffers.take((3, 2), np.float32).ctypes.data == place
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: list[Any] = []
+        # by where their memory begins; what is dropped and not given back is simply gone
+        self._used: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+    def take(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of no particular content."""
+        import numpy as np
+
+        dtype = np.dtype(dtype)
+        size = math.prod(shape) * dtype.itemsize
+        with self._lock:
+            fits = [buffer for buffer in self._free if buffer.nbytes >= size]
+            if fits:
+                flat = min(reversed(fits), key=lambda buffer: buffer.nbytes)  # the last one back is still in cache
+                self._free = [buffer for buffer in self._free if buffer is not flat]
+            else:
+                self._free = self._free[1:]  # too small for what is wanted now: make room
+                flat = np.empty(size, dtype=np.uint8)
+            self._used[flat.ctypes.data] = flat
+        return flat[:size].view(dtype).reshape(shape)
+
+    def give(self, array: Any) -> None:
+        """Take back an array (the whole of it, or its beginning) that nobody will look at again; others are ignored."""
+        with self._lock:
+            flat = self._used.pop(array.ctypes.data, None)
+            if flat is not None:
+                self._free.append(flat)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Buffers, ()
 
 
 class _BlasCap:
@@ -183,3 +245,34 @@ def _take_openblas() -> None:
 
 
 single_threaded = _BlasCap()
+
+
+def held_bytes(value: Any) -> int:
+    """Return the memory of a value: of arrays, of lists of them, and of what objects of ours are made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> held_bytes([np.zeros(1000), (np.zeros(10, dtype="float32")[:5], None)])
+    8020
+    """
+    if value is None or isinstance(value, Buffers):  # which stay where they are
+        return 0
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, (list, tuple)):
+        return sum(map(held_bytes, value))
+    if type(value).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return sum(map(held_bytes, getattr(value, "__dict__", {}).values()))
+    return sys.getsizeof(value)
+
+
+class Weighed:
+    """What tasks return and others need: it tells how large it is, with its arrays.
+
+    Python counts an object without what it refers to. The scheduler of a cluster would take a block of measurements
+    for some fifty bytes, and send the block to the work instead of the work to the block.
+    """
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + held_bytes(self)

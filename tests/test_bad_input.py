@@ -28,7 +28,7 @@ from daskkcl.errors import (
     WrongTypeError,
 )
 from daskkcl.random import Key
-from daskkcl.schedules.tasks import bad_rows
+from daskkcl.schedules.measuring import bad_rows
 
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm"]
 

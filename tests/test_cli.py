@@ -59,7 +59,11 @@ def test_fit_does_what_the_library_does(table):
     assert result["cluster_sizes"] == model.cluster_sizes_.tolist()
     assert result["objective"] == model.objective_
     assert (result["out"], result["model"], result["n_rows"]) == ("out.zarr", "model.zarr", 300)
-    said = call("predict", "model.zarr", table, "--out", "again.zarr", "--memberships")
+    assert (
+        "already takes" in call("predict", "model.zarr", table, "--out", "no", "--memory-limit", "9MiB", code=3).stderr
+    )
+    assert not Path("no").exists()
+    said = call("predict", "model.zarr", table, "--out", "again.zarr", "--memberships", "--memory-limit", "8GiB")
     assert "labelling: 300 of 300 in" in said.stderr
     np.testing.assert_array_equal(zarr.open_group("again.zarr")["labels"][:], model.labels_.compute())
     np.testing.assert_array_equal(zarr.open_group("again.zarr")["membership"][:], model.membership_.compute())
@@ -71,6 +75,16 @@ def test_progress_goes_to_stderr_and_names_objective_and_memory(table):
     assert "pass 1" not in result.stdout
     assert re.search(r"pass 1: 300 of 300 in .*objective [\d.e+]+, [\d.]+ [MG]iB of 2.0 GiB", result.stderr)
     assert "pass" not in fitted("--algo", "akkmeans", "--quiet").stderr
+
+
+def test_terminals_that_do_not_say_their_size_have_a_bar_too():
+    import pty
+
+    code = "from daskkcl.progress import Progress; p = Progress(); p.begin('pass 1', 10); p.advance(5); p.end()"
+    here, there = pty.openpty()  # of no rows and no columns
+    subprocess.run([sys.executable, "-c", code], stderr=there, check=True)
+    os.close(there)
+    assert b"pass 1:" in os.read(here, 4096)
 
 
 def test_parameters_come_from_a_file_and_flags_win(table):
@@ -146,6 +160,12 @@ def test_a_run_is_reported_on_a_page(table):
     for page in ("run.html", "model.html"):
         assert "ApproxKernelKMeans" in Path(page).read_text()
     assert "exists" in call("report", "model.zarr", "model.html", code=2).stderr
+    assert "Of all 300 rows" in Path("run.html").read_text()
+    np.save("known.npy", np.repeat([1, 2, 3], 100))
+    call("report", "model.zarr", "model.html", "--data", table, "--classes", "known.npy", "--overwrite")
+    assert "adjusted Rand index" in Path("model.html").read_text()
+    assert "add --data" in call("report", "model.zarr", "new.html", "--classes", "known.npy", code=2).stderr
+    assert "goes with --data" in call("report", "model.zarr", "new.html", "--component", "x", code=2).stderr
     assert "exists" in call("fit", table, "--report", "run.html", code=2).stderr
 
 

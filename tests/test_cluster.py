@@ -1,5 +1,6 @@
 """The same code on a dask.distributed cluster of processes: the same labels, and nothing left behind."""
 
+import contextlib
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 import zarr
 from cluster_tools import (
     Background,
+    Bumpy,
     Processes,
     count_tasks,
     labels_at,
@@ -19,10 +21,14 @@ from cluster_tools import (
     make_rows,
     pids,
     store_rows,
+    wait_until,
 )
 
 import daskkcl
 from daskkcl.errors import ClusterError, MemoryLimitError
+from daskkcl.kernels.rows import SparseRows
+from daskkcl.schedules.measuring import Measured
+from daskkcl.schedules.sequential import MetTile
 
 pytest.importorskip("distributed")
 
@@ -72,8 +78,12 @@ def scale(client, n_workers):
         time.sleep(0.1)
 
 
+WITHOUT_LANDMARKS = {"fcm", "kfcm", "rpcl", "rpccl", "cccl", "dsrpcl", "core"}
+
+
 def small_settings(algo):
-    known = daskkcl.algorithms()[algo]._get_param_names()
+    known = set(daskkcl.algorithms()[algo]._get_param_names())
+    known -= {"n_landmarks"} if algo in WITHOUT_LANDMARKS else set()
     wanted = {"n_clusters": 4, "n_seeds": 6, "n_landmarks": 30, "buffer_size": 40, "max_epochs": 3, "max_iter": 5}
     wanted |= {"random_state": 0, "progress": False, "chunk_size": 400, "subset_size": 100}
     return {name: value for name, value in wanted.items() if name in known}
@@ -150,19 +160,40 @@ def share_together(spans):
     "algo, name, more",
     [
         ("okfcm", "summarise_chunks", {"chunk_size": 250}),
-        pytest.param("pakcl", "measure_subsets", {"subset_size": 200}, marks=pytest.mark.slow),
-        pytest.param("akkmeans", "sum_block", {"max_iter": 3, "memory_limit": "400MiB"}, marks=pytest.mark.slow),
+        # a kernel that takes its time: measuring is most of the work
+        pytest.param("pakcl", "measure_subsets", {"subset_size": 500, "kernel": 0.2}, marks=pytest.mark.slow),
+        pytest.param("akkmeans", "fold_blocks", {"max_iter": 3, "tol": 0.0}, marks=pytest.mark.slow),
+        pytest.param("akkmeans", "measure_block", {"max_iter": 3, "kernel": 0.02}, marks=pytest.mark.slow),
     ],
 )
 def test_blocks_run_side_by_side(client, table, algo, name, more):
     """In the task stream: both workers work on blocks, and most of the time at once."""
     from distributed import get_task_stream
 
+    if "kernel" in more:
+        more = {**more, "kernel": Bumpy(os.path.dirname(table), seconds=more["kernel"])}
     with get_task_stream(client) as stream:
         daskkcl.fit(table, algo, 5, n_landmarks=100, random_state=0, client=client, progress=False, **more)
     spans = spans_of(stream.data, name)
     assert len(spans) == 2
     assert share_together(spans) > 0.5
+
+
+@pytest.mark.slow
+def test_a_single_subset_is_dealt_over_workers(client, table):
+    """One subset of all rows: both workers measure parts of it, and measure ahead of the centres they will meet."""
+    from distributed import get_task_stream
+
+    with get_task_stream(client) as stream:
+        daskkcl.fit(table, "pakcl", 5, n_landmarks=100, subset_size=15_000, max_epochs=2, client=client, progress=False)
+    measured, met = spans_of(stream.data, "measure_part"), spans_of(stream.data, "meet_part")
+    assert len(measured) == 2
+    assert share_together(measured) > 0.4
+    assert set(measured) == set(met)
+    moves = [span for spans in spans_of(stream.data, "next_state").values() for span in spans]
+    # parts of the second subset of an epoch were there before the first one had moved the centres
+    first_move = min(stop for _, stop in moves)
+    assert sum(stop < first_move for spans in measured.values() for _, stop in spans) > 15_000 // 8192 + 1
 
 
 # --- traffic between workers -----------------------------------------------------------------------------------------
@@ -173,12 +204,31 @@ def received(client):
     return sum(client.run(lambda dask_worker: sum(x["total"] for x in dask_worker.transfer_incoming_log)).values())
 
 
-def test_rows_do_not_travel_between_workers(client, tmp_path):
+@pytest.mark.parametrize(
+    "algo, more",
+    [
+        ("akkmeans", {"max_iter": 3}),
+        ("pakcl", {"subset_size": 2_000, "max_epochs": 1}),
+        pytest.param("pakcl", {"subset_size": 25_000, "max_epochs": 1}, marks=pytest.mark.slow),
+    ],
+)
+def test_neither_rows_nor_measurements_travel_between_workers(client, tmp_path, algo, more):
     """Chunks that fit neither the blocks nor one another: workers exchange maps, centres and sums all the same."""
     path = store_rows(tmp_path / "x.zarr", 60_000, d=32, chunk=2_700)
     before = received(client)
-    daskkcl.fit(path, "akkmeans", 5, n_landmarks=20, max_iter=2, random_state=0, client=client, progress=False)
-    assert received(client) - before < 0.1 * 60_000 * 32 * 4
+    daskkcl.fit(path, algo, 5, n_landmarks=20, random_state=0, client=client, progress=False, **more)
+    assert received(client) - before < 0.1 * 60_000 * 20 * 4
+
+
+def test_what_waits_on_a_worker_tells_its_size():
+    """The log of transfers, and the scheduler's choice of a worker, rest on it."""
+    sizeof = pytest.importorskip("dask.sizeof").sizeof
+    Z = np.zeros((1000, 50), dtype="float32")
+    for one in (Measured(Z[:, 0].copy(), None, 50, Z), MetTile(Z, Z[:, 0], np.arange(1000)), SparseRows.of(Z + 1)):
+        assert Z.nbytes < sizeof([one]) < 4 * Z.nbytes
+    model = daskkcl.fit(make_rows(2_000), "akkmeans", 5, n_landmarks=200, progress=False)
+    landmarks = model._model.reader.map_
+    assert sizeof(model._model.reader) > 200 * 200 * 4 > sizeof(landmarks)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -259,6 +309,10 @@ def test_fifty_fits_and_eight_at_once_leave_nothing_behind(tmp_path):
         daskkcl.fit(table, algo, 5, n_landmarks=50, random_state=0, progress=False, client=client, out=out)
         np.testing.assert_array_equal(labels_at(out), expected.setdefault(algo, labels_at(out)))
 
+    def fit_together(numbers, client):
+        for run in [Background(lambda number=number: fit(number, client)) for number in numbers]:
+            run.result()
+
     with local_cluster(2) as client:
         for number in range(6):
             fit(number, client)
@@ -266,17 +320,26 @@ def test_fifty_fits_and_eight_at_once_leave_nothing_behind(tmp_path):
         for number in range(6, 56):
             fit(number, client)
         states.append(state_of(client))
-        together = [Background(lambda number=number: fit(number, client)) for number in range(56, 64)]
-        for run in together:
-            run.result()
-        del together, run
+        for first in (56, 64, 72):
+            fit_together(range(first, first + 8), client)
+            states.append(state_of(client))
+        # What is left of eight at once are connections, which dask keeps open for the next eight. It can let them go.
+        client.loop.add_callback(client.rpc.collect)
+        client.cluster.loop.add_callback(client.cluster.scheduler.rpc.collect)
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: state_of(client)["driver files"] <= states[1]["driver files"], 20)
         states.append(state_of(client))
     for name in states[0]:
         print(f"{name}: {', '.join(str(state[name]) for state in states)}")
-    first, last = states[0], states[-1]
-    assert last["tasks"] == 0
-    assert last["scratch folders"] <= first["scratch folders"]
+    first, in_turn, *together, collected = states
+    assert collected["tasks"] == 0
+    assert collected["scratch folders"] <= first["scratch folders"]
+    ends = 2  # of a connection: the scheduler is in this process too
     for whose in ("driver", "worker"):
-        assert last[f"{whose} MiB"] < first[f"{whose} MiB"] + 60
-        assert last[f"{whose} files"] <= first[f"{whose} files"] + 12
-        assert last[f"{whose} threads"] <= first[f"{whose} threads"] + 10
+        assert in_turn[f"{whose} files"] <= first[f"{whose} files"] + ends
+        # one connection of the fit itself, and one that asks from time to time whether there are workers
+        assert max(state[f"{whose} files"] for state in together) <= in_turn[f"{whose} files"] + 8 * 2 * ends
+        assert together[-1][f"{whose} files"] <= together[0][f"{whose} files"] + 2 * ends
+        assert collected[f"{whose} MiB"] < first[f"{whose} MiB"] + 60
+        assert collected[f"{whose} threads"] <= first[f"{whose} threads"] + 10
+    assert collected["driver files"] <= in_turn["driver files"] + ends

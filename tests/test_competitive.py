@@ -143,6 +143,7 @@ def test_a_given_order_is_used_in_every_epoch(X, cls):
     order = np.random.default_rng(1).permutation(N)
     few = {} if cls is KCL else {"landmarks": X[::9]}
     shared = {**COMMON, **few, "gamma": 0.2, "init": random_labels(), "tol": 0, "order": order, "max_epochs": 2}
+    shared |= {"rate_start": 1.0, "rate_end": 1e-5}
     model = cls(C, **shared).fit(X)
     Y, r = landmark_coordinates(X, X if cls is KCL else X[::9], KERNELS["rbf"][1])
     first = kernel_kmeans.initial_centres_from_labels(Y, random_labels(), C)
@@ -346,6 +347,49 @@ def test_rows_in_pairs_equal_one_at_a_time(n_rows, n_centres):
     assert_allclose(found.centres, centres, rtol=1e-10)
     assert_allclose(found.counts, wins)
     assert_allclose(found.extra[:, 0], widths, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+@pytest.mark.parametrize("n_centres", [1, 2, 3, 8, 9])
+def test_any_number_of_centres(n_rows, n_centres):
+    """Centres are measured two at a time; two of them are in one place, of which the first wins."""
+    rng = np.random.default_rng(n_centres)
+    Y, r, M = rng.normal(size=(n_rows, 3)), rng.random(n_rows), rng.normal(size=(n_centres, 3))
+    M[-1] = M[0]
+    start = (Y, r, M, np.ones(n_centres), np.arange(n_rows), 0.3)
+    twins = {
+        SequentialRule("frequency_sensitive"): lambda: seeds.rpcl(*start, 0.0),
+        SequentialRule("cooperative_penalised", (0.0,)): lambda: seeds.cpcl(*start, False),
+        SequentialRule("rival_penalised", (0.2,)): lambda: seeds.rpcl(*start, 0.2),
+        SequentialRule("rival_controlled"): lambda: seeds.rpccl(*start),
+        SequentialRule("cooperation_controlled", (0.7,)): lambda: seeds.cccl(*start, 0.7),
+    }
+    alone = M[0] * 0.7**n_rows + 0.3 * (0.7 ** np.arange(n_rows)[::-1]) @ Y  # one centre, which follows every row
+    for rule, twin in twins.items():
+        found = rule(Seeds.start(M, np.ones(n_centres)), Y, r, np.full(n_rows, 0.3))
+        centres, wins = twin() if n_centres > 1 else (alone[None], [1 + n_rows])
+        assert_allclose(found.centres, centres, rtol=1e-9, atol=1e-10, err_msg=rule.name)
+        assert_allclose(found.counts, wins)
+
+
+@pytest.mark.parametrize("c", [1, 2, 3, 10, 64, 65, 1000])
+def test_ranks(c):
+    from daskkcl.rules.ranks import NOBODY, number_mask, rank, with_rank
+
+    mask = number_mask(c)
+    assert c - 1 <= mask < 2 * c
+    costs = np.random.default_rng(c).permutation(10.0 ** np.linspace(-300, 300, c))
+    costs[c // 2] = 0.0
+    ranks = [rank(cost, k, mask) for k, cost in enumerate(costs)]
+    assert_array_equal(np.argsort(ranks), np.argsort(costs))
+    assert_array_equal([x & mask for x in ranks], np.arange(c))
+    least = second = NOBODY
+    for x in ranks:
+        least, second = with_rank(least, second, x)
+    assert [least, second][:c] == sorted(ranks)[:2]
+    assert rank(2.0, 0, mask) < rank(2.0, c - 1, mask) or c == 1  # ties
+    assert rank(1 + 2.0**-51 * c, 0, mask) > rank(1.0, c - 1, mask)
+    assert rank(np.inf, c - 1, mask) < NOBODY
 
 
 def test_powers():
@@ -560,9 +604,15 @@ def test_the_benchmark_of_loops_runs():
     assert min(cost for costs_of in costs.values() for cost in costs_of) > 0
 
 
+MOVE_MANY = {"cooperation_controlled", "distance_sensitive", "repetition_suppressed"}  # by nature: docs/design.md
+
+
 @pytest.mark.slow
-def test_a_rule_costs_at_most_twice_its_distances():
+@pytest.mark.parametrize(
+    "q, c, beyond", [(64, 10, MOVE_MANY), (64, 20, MOVE_MANY), (200, 10, ()), (300, 10, ()), (500, 20, ())]
+)
+def test_a_rule_costs_at_most_twice_its_distances(q, c, beyond):
     from benchmarks.competitive import measure
 
-    costs = measure(q=300, c=10, rows=4000, dtype=np.dtype("float32"), repeats=300)
-    assert {name: cost.distances for name, cost in costs.items() if cost.distances > 2} == {}
+    costs = measure(q, c, rows=4000, dtype=np.dtype("float32"), repeats=200)
+    assert {name: cost.distances for name, cost in costs.items() if cost.distances > 2 and name not in beyond} == {}

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 
 
@@ -22,3 +24,25 @@ def test_the_demo_shows_what_it_promises(tmp_path):
     assert float(peak) <= float(limit)
     assert "labelling" in done.stderr  # progress
     assert (tmp_path / "demo-output" / "digits.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_process_that_is_large_already_gets_a_limit_that_it_can_keep(tmp_path):
+    code = (
+        "ballast = bytearray(200 * 2**20); ballast[::4096] = b'x' * len(ballast[::4096])\n"
+        "from daskkcl.cli import main; main(['demo', '--rows', '20000'], prog_name='daskkcl')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(DEMO.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    limit = int(re.findall(r"384MiB do not do here: .*The limit is (\d+)MiB, more than the data", done.stdout)[-1])
+    peak, allowed = re.search(r"peak memory +([\d.]+) MiB of (\d+)MiB allowed", done.stdout).groups()
+    assert float(peak) <= float(allowed) == limit
+    refused = subprocess.run(
+        [sys.executable, "-m", "daskkcl", "demo", "--rows", "20000", "--memory-limit", "100MiB"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 3  # what was asked for is kept to
+    assert "memory_limit" in refused.stderr

@@ -34,6 +34,7 @@ KERNELS = {
     "linear": ({"kernel": "linear"}, lambda X, Y: polynomial(X, Y, 1, 1.0, 0.0)),
 }
 COMMON = {"n_clusters": C, "dtype": "float64", "random_state": 11, "progress": False}
+PUBLISHED = {"rate_start": 1.0, "rate_end": 1e-5}
 
 
 def make_rows(n, seed=5):
@@ -232,9 +233,8 @@ def test_pakcl_equals_its_twin(X, kernel, how):
     parameters, twin_kernel = kernel
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
     init, epochs, subset = random_labels(N, C), 4, 32  # the last subset of an epoch is short
-    model = PAKCL(
-        **COMMON, **parameters, landmarks=X[::9], init=init, labels=how, subset_size=subset, max_epochs=epochs, tol=0
-    ).fit(X)
+    parameters = parameters | PUBLISHED | {"init": init, "labels": how}
+    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], subset_size=subset, max_epochs=epochs, tol=0).fit(X)
     start = kernel_kmeans.initial_centres_from_labels(Y, init, C)
     twin = competitive.pakcl(Y, r, start, np.bincount(init).astype(float), orders_of(11, N, epochs), subset, tol=0)
     assert_pakcl_equals(model, X, Y, r, twin, how)
@@ -245,7 +245,8 @@ def test_pakcl_equals_its_twin_for_any_subset_size(X, subset):
     parameters, twin_kernel = KERNELS["rbf"]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
     init = random_labels(N, C)
-    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], init=init, subset_size=subset, max_epochs=2, tol=0).fit(X)
+    parameters = parameters | PUBLISHED | {"init": init}
+    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], subset_size=subset, max_epochs=2, tol=0).fit(X)
     start = kernel_kmeans.initial_centres_from_labels(Y, init, C)
     twin = competitive.pakcl(Y, r, start, np.bincount(init).astype(float), orders_of(11, N, 2), subset, tol=0)
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
@@ -261,7 +262,7 @@ def test_pakcl_of_single_rows_is_akcl(X):
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
 
 
-@pytest.mark.parametrize("rates", [(1.0, 1e-5), (0.5, 0.5), (0.9, 0.02)])
+@pytest.mark.parametrize("rates", [(1.0, 1e-5), (0.5, 0.5), (0.9, 0.02), None])
 def test_pakcl_equals_its_twin_at_other_rates(X, rates):
     parameters, twin_kernel = KERNELS["rbf"]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
@@ -274,9 +275,9 @@ def test_pakcl_equals_its_twin_at_other_rates(X, rates):
         subset_size=50,
         max_epochs=3,
         tol=0,
-        rate_start=rates[0],
-        rate_end=rates[1],
+        **({} if rates is None else {"rate_start": rates[0], "rate_end": rates[1]}),
     ).fit(X)
+    rates = rates or (0.2, 0.01)
     start = kernel_kmeans.initial_centres_from_labels(Y, init, C)
     twin = competitive.pakcl(Y, r, start, np.bincount(init).astype(float), orders_of(11, N, 3), 50, *rates, tol=0)
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
@@ -287,9 +288,8 @@ def test_pakcl_stops_when_its_twin_stops(X, tol):
     parameters, twin_kernel = KERNELS["rbf"]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
     init, epochs = random_labels(N, C), 20
-    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], init=init, subset_size=50, max_epochs=epochs, tol=tol).fit(
-        X
-    )
+    parameters = parameters | PUBLISHED | {"init": init}
+    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], subset_size=50, max_epochs=epochs, tol=tol).fit(X)
     start = kernel_kmeans.initial_centres_from_labels(Y, init, C)
     twin = competitive.pakcl(Y, r, start, np.bincount(init).astype(float), orders_of(11, N, epochs), 50, tol=tol)
     assert 1 < twin.n_epochs < epochs
@@ -304,14 +304,15 @@ def test_pakcl_from_rows_starts_with_one_win_each(X, start):
     rows = np.array([3, 77, 150, 201])
     init = rows if start == "rows" else X[rows]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
-    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], init=init, subset_size=30, max_epochs=3, tol=0).fit(X)
+    parameters = parameters | PUBLISHED | {"init": init}
+    model = PAKCL(**COMMON, **parameters, landmarks=X[::9], subset_size=30, max_epochs=3, tol=0).fit(X)
     twin = competitive.pakcl(Y, r, Y[rows], np.ones(C), orders_of(11, N, 3), 30, tol=0)
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
 
 
 def test_pakcl_in_input_space_equals_its_twin(X):
     init = random_labels(N, C)
-    model = PAKCL(**COMMON, map="identity", init=init, subset_size=30, max_epochs=3, tol=0).fit(X)
+    model = PAKCL(**COMMON, **PUBLISHED, map="identity", init=init, subset_size=30, max_epochs=3, tol=0).fit(X)
     start = kernel_kmeans.initial_centres_from_labels(X, init, C)
     none = np.zeros(N)
     twin = competitive.pakcl(X, none, start, np.bincount(init).astype(float), orders_of(11, N, 3), 30, tol=0)
@@ -319,13 +320,14 @@ def test_pakcl_in_input_space_equals_its_twin(X):
 
 
 def test_pakcl_from_random_labels_of_a_sample(X):
-    """The default start: labels for the rows of the sample (all rows here), drawn by the key's generator."""
+    """Labels for the rows of the sample (all rows here), drawn by the key's generator."""
     parameters, twin_kernel = KERNELS["rbf"]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
     sample = orders_of(11, N, 1)[0]
     rng = Key(11).child("init").generator()
     labels = np.concatenate([np.arange(C), rng.integers(0, C, N - C)])[rng.permutation(N)]
     start = kernel_kmeans.initial_centres_from_labels(Y[sample], labels, C)
+    parameters = parameters | PUBLISHED | {"init": "random-labels"}
     model = PAKCL(**COMMON, **parameters, landmarks=X[::9], subset_size=30, max_epochs=3, tol=0).fit(X)
     counts = np.bincount(labels).astype(float)
     twin = competitive.pakcl(Y, r, start, counts, orders_of(11, N, 3), 30, tol=0)

@@ -283,7 +283,7 @@ def test_rows_in_memory_whatever_is_kept(monkeypatch, X, expected, keep):
 def test_the_external_shuffle_is_the_one_in_memory(monkeypatch, X, expected, name, bucket_bytes):
     """Rows that are not kept are shuffled through scratch files: one block in a bucket, several, or all."""
     force_plan(monkeypatch, name, "nothing", 1)
-    monkeypatch.setattr("daskkcl.schedules.subsets.bucket_bytes", lambda *_: bucket_bytes)
+    monkeypatch.setattr("daskkcl.schedules.shuffling.bucket_bytes", lambda *_: bucket_bytes)
     buckets = []
     original = Shuffled.bucket
     monkeypatch.setattr(Shuffled, "bucket", lambda self, i: buckets.append(i) or original(self, i))
@@ -597,16 +597,16 @@ def test_labels_to_start_from_may_be_of_any_integer(X, dtype):
 
 
 def test_scratch_holds_one_shuffle_at_a_time(monkeypatch, X, tmp_path):
-    from daskkcl.schedules import subsets
+    from daskkcl.schedules import shuffling
 
     found = []
-    original = subsets.shuffle
+    original = shuffling.shuffle
 
     def watched(*args):
         found.append(sum(1 for path in tmp_path.rglob("run-*")))
         return original(*args)
 
-    monkeypatch.setattr(subsets, "shuffle", watched)
+    monkeypatch.setattr(shuffling, "shuffle", watched)
     monkeypatch.setattr("daskkcl.schedules.setup.load_rows", lambda engine, source, layout: source)
     data = zarr.create_array({}, data=X, chunks=(500, X.shape[1]))
     PAKCL(3, n_landmarks=20, max_epochs=3, tol=0, random_state=0, scratch=str(tmp_path), progress=False).fit(data)

@@ -48,7 +48,7 @@ def drawn(axes):
 def test_convergence_is_the_history(model):
     axes = drawn(model[0].plot.convergence())
     assert_allclose(axes.lines[0].get_ydata(), model[0].history_)
-    assert axes.get_ylabel() == "objective"
+    assert axes.get_ylabel() == model[0].watches == "objective of the last merge"
 
 
 def test_bars_are_the_sizes(model):
@@ -115,6 +115,14 @@ def test_the_plane_keeps_distances_of_three_centres():
     solution, residual, *_ = np.linalg.lstsq(np.column_stack([coordinates, np.ones(40)]), plane, rcond=None)
     assert_allclose(np.column_stack([coordinates, np.ones(40)]) @ solution, plane, atol=1e-10)
     assert np.linalg.matrix_rank(solution[:2]) == 2
+
+
+@pytest.mark.parametrize("n_clusters", [4, 12])
+def test_centres_that_are_equally_far_apart_are_all_seen(n_clusters):
+    squares = 9.0 * (1 - np.eye(n_clusters)).repeat(30, axis=0) + RNG.uniform(0, 0.5, (30 * n_clusters, n_clusters))
+    means = charts.plane_of_centres(squares).reshape(n_clusters, 30, 2).mean(axis=1)
+    apart = np.linalg.norm(means[:, None] - means, axis=2)[np.triu_indices(n_clusters, 1)]
+    assert apart.min() > 0.2 * apart.max()
 
 
 @pytest.mark.parametrize("n_clusters", [1, 2])

@@ -1,6 +1,7 @@
 """The plan counts everything: stages by arithmetic, and fresh processes at the least limit that is let in."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -55,15 +56,31 @@ def test_a_chain_and_a_tree_add_up_to_the_same():
 @pytest.mark.parametrize(
     ("shape", "dtype", "in_memory", "algo", "parameters"),
     [
-        ((4_000, 4_000), "uint8", False, "pakcl", {"n_clusters": 5, "n_landmarks": 50}),
+        pytest.param(
+            (4_000, 4_000), "uint8", False, "pakcl", {"n_clusters": 5, "n_landmarks": 50}, marks=pytest.mark.slow
+        ),
         ((4_000, 2_000), "uint8", False, "okfcm", {"n_clusters": 5, "n_landmarks": 200, "landmarks": "kmeans"}),
         ((4_000, 2_000), "uint8", False, "okfcm", {"n_clusters": "auto", "n_landmarks": 200, "landmarks": "leverage"}),
-        ((2_000, 10_000), "uint8", False, "akkmeans", {"n_clusters": 40, "map": "identity", "max_iter": 2}),
+        pytest.param(
+            (2_000, 10_000),
+            "uint8",
+            False,
+            "akkmeans",
+            {"n_clusters": 40, "map": "identity", "max_iter": 2},
+            marks=pytest.mark.slow,
+        ),
         ((100_000, 4), "float32", False, "akkmeans", {"n_clusters": 200, "n_landmarks": 800, "max_iter": 1}),
         ((300_000, 4), "float32", True, "okfcm", {"n_clusters": 40, "n_landmarks": 50}),
-        ((100_000, 4), "float32", False, "rsekfcm", {"n_clusters": 60, "n_landmarks": 300, "max_passes": 1}),
+        pytest.param(
+            (100_000, 4),
+            "float32",
+            False,
+            "rsekfcm",
+            {"n_clusters": 60, "n_landmarks": 300, "max_passes": 1},
+            marks=pytest.mark.slow,
+        ),
         ((100_000, 4), "float32", False, "spkfcm", {"n_clusters": 60, "n_landmarks": 300, "max_iter": 3}),
-        ((2_000, 10_000), "uint8", False, "fcm", {"n_clusters": 40, "max_iter": 2}),
+        pytest.param((2_000, 10_000), "uint8", False, "fcm", {"n_clusters": 40, "max_iter": 2}, marks=pytest.mark.slow),
         ((4_000, 20), "float32", True, "kfcm", {"n_clusters": 5, "max_iter": 5}),
     ],
     ids=["width", "kmeans", "leverage", "identity", "sums", "answers", "sample", "chain", "fuzzy passes", "matrix"],
@@ -87,3 +104,14 @@ def test_the_least_limit_that_is_let_in_is_kept(tmp_path, shape, dtype, in_memor
         limit = int(1.02 * result["needed"]) + MIB
         result = fit(limit)
     assert result["peak"] <= limit, f"{result['peak'] / MIB:.0f} MiB taken, {limit / MIB:.0f} MiB allowed"
+
+
+def test_a_plan_shows_itself_in_a_notebook():
+    plan = make_plan([Stage("pass", 1000), Stage("<other>", 10)], 10**6, 2**29, 2**27, 2, keep={"rows": 2**20})
+    page = plan._repr_html_()
+    assert page.count("<tr>") == 4
+    assert "&lt;other&gt;" in page
+    assert "kept: rows" in page
+    assert "of 512.0 MiB" in page
+    widths = [float(width) for width in re.findall(r"width:([0-9.]+)em;b", page)]
+    assert 0 < widths[0] <= 16

@@ -196,7 +196,9 @@ def test_a_run_takes_no_more_memory_than_foretold(tmp_path, algo):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["akkmeans", "fcm", "pakcl", "akcl", "okfcm", "spkfcm", "rsekfcm", "cpcl"])
+@pytest.mark.parametrize(
+    "algo", ["akkmeans", "fcm", "pakcl", "akcl", "okfcm", "spkfcm", "rsekfcm", "spectral", "skkmeans", "cpcl"]
+)
 def test_a_run_takes_about_the_work_foretold(tmp_path, algo):
     """Within a factor of three, in the time of cores: that of the clock depends on who else is there."""
     from benchmarks.capacity import CASES, compare

@@ -101,6 +101,20 @@ def test_competitive_learning_of_digits(algo):
     assert np.mean([daskkcl.measures.rme(model.labels_, 10) for model in models]) >= 0.85
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_centres_part_where_rows_are_nearly_orthogonal(seed):
+    """Four groups of words of their own, few of them shared by two rows: frequencies must not decide alone."""
+    import scipy.sparse as sp
+
+    rng, n, per_row = np.random.default_rng(seed), 4000, 100
+    y = np.arange(n) % 4
+    columns = np.sort(y[:, None] * 2500 + rng.integers(0, 2500, (n, per_row)), axis=1).astype(np.int32)
+    values = np.ones(n * per_row, np.float32)
+    X = sp.csr_array((values, columns.ravel(), np.arange(n + 1) * per_row), shape=(n, 10_000))
+    model = daskkcl.PAKCL(4, kernel="cosine", n_landmarks=100, max_epochs=1, random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
 def test_a_stream_of_digits():
     """Handed over in blocks, once each, they are clustered nearly as well as by several passes."""
     X, y, gamma = digits()

@@ -83,10 +83,80 @@ def test_what_is_on_it(page, model):
     for words in (
         "OnlineKFCM", "Parameters", "memory_limit", "4GiB", "Versions", "numpy", np.__version__, "planned peak",
         "measured peak", "normalised mutual information", "1.0000", "Memberships", "Why this number of clusters",
+        "Validity", "Xie–Beni", "Davies–Bouldin", "silhouette", "Of a sample of 400 rows",
     ):  # fmt: skip
         assert words in text, words
     pictures = len(re.findall("data:image/svg", text))
     assert pictures == 7  # convergence, sizes, classes, scatter, silhouettes, memberships, evidence
+
+
+def indices_on(text):
+    part = html_module.unescape(text.split("<h2>Validity</h2>")[1].split("<h2>")[0])
+    cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall("<td.*?</td>", part)]
+    return part, dict(zip(cells[::3], cells[1::3], strict=True))
+
+
+def test_validity_is_of_all_rows_where_they_can_be_read_again(tmp_path):
+    import dask.array as da
+
+    X = blobs(5000)[0]
+    options = {"n_clusters": 4, "n_landmarks": 30, **FEW}
+    model = daskkcl.fit(da.from_array(X, chunks=(700, 2)), "okfcm", scale="standard", **options)
+    part, shown = indices_on(model.report(tmp_path / "run.html").read_text())
+    assert "Of all 5,000 rows" in part
+    expected = daskkcl.validity(model, X)
+    assert [float(value.replace(",", "")) for value in shown.values()] == pytest.approx(
+        list(expected.values()), rel=1e-3
+    )
+    assert len(shown) == 8
+    part, _ = indices_on(model.report(tmp_path / "run.html", validity="sample", overwrite=True).read_text())
+    assert "Of a sample of 2,000 rows" in part
+    text = model.report(tmp_path / "run.html", validity=None, overwrite=True).read_text()
+    assert "<h2>Validity" not in text
+    with pytest.raises(InvalidInputError, match="Did you mean 'sample'"):
+        model.report(tmp_path / "run.html", validity="samples", overwrite=True)
+
+
+def test_validity_of_rows_that_were_in_memory_and_of_saved_models(tmp_path):
+    X, which = blobs(3000)
+    model = daskkcl.fit(X, "akkmeans", 4, n_landmarks=30, **FEW)
+    part, shown = indices_on(model.report(tmp_path / "a.html").read_text())
+    assert "Of a sample of 2,000 rows" in part
+    assert len(shown) == 4
+    part, shown = indices_on(model.report(tmp_path / "b.html", X).read_text())
+    assert "Of all 3,000 rows" in part
+    model.save(tmp_path / "model.zarr")
+    loaded = daskkcl.load(tmp_path / "model.zarr")
+    assert "pass some, as X" in loaded.report(tmp_path / "c.html").read_text()
+    with pytest.raises(InvalidInputError, match="pass the rows too"):
+        loaded.report(tmp_path / "d.html", y=which)
+    text = loaded.report(tmp_path / "d.html", X, y=which).read_text()
+    assert indices_on(text)[1] == shown
+    assert "normalised mutual information" in text
+    one = daskkcl.fit(X, "akkmeans", 1, n_landmarks=30, **FEW)
+    assert "there is one cluster" in one.report(tmp_path / "e.html").read_text()
+
+
+def test_a_cube_is_judged_and_drawn(tmp_path):
+    import xarray as xr
+
+    X = blobs(600)[0].reshape(20, 30, 3)
+    X[3, 4] = np.nan
+    cube = xr.DataArray(X, dims=("y", "x", "band"), coords={"band": ["red", "green", "blue"]}).chunk(y=7)
+    model = cube.daskkcl.fit("akkmeans", n_clusters=4, n_landmarks=30, feature_dim="band", **FEW)
+    part, shown = indices_on(model.report(tmp_path / "run.html").read_text())
+    assert "Of all 600 rows" in part
+    assert float(shown["Davies–Bouldin"]) == pytest.approx(daskkcl.validity(model, cube)["davies_bouldin"], rel=1e-3)
+
+
+def test_rows_beyond_the_limit_are_not_judged_and_that_is_said(tmp_path):
+    import dask.array as da
+
+    model = daskkcl.fit(da.from_array(blobs(3000)[0], chunks=(700, 2)), "akkmeans", 4, n_landmarks=30, **FEW)
+    model.memory_limit = "64MiB"  # less than any process
+    part, _ = indices_on(model.report(tmp_path / "run.html").read_text())
+    assert "All rows were not judged: memory_limit is 64.0 MiB" in part
+    assert "Of a sample of 2,000 rows" in part
 
 
 def test_a_page_is_not_lost(model, tmp_path):

@@ -243,3 +243,64 @@ def test_sums_do_not_depend_on_how_tiles_are_grouped():
         totals.append(scaler_of("standard", total))
     assert_array_equal(totals[0].factor, totals[1].factor)
     assert_allclose(1 / totals[0].factor[:5], X.std(axis=0)[:5], rtol=1e-12)
+
+
+# --- maps on their own -------------------------------------------------------------------------------------------
+
+MAPS = {"nystroem": {}, "spectral": {"n_components": 4}, "rff": {"n_components": 30}, "nyncut": {"n_components": 3}}
+
+
+@pytest.mark.parametrize("scale", SKLEARN)
+@pytest.mark.parametrize("name", MAPS)
+def test_maps_scale_what_they_read(tmp_path, name, scale):
+    X = rows(600)
+    cls = daskkcl.estimators.maps.MAPS[name]
+    options = {"random_state": 0, "progress": False, **MAPS[name]}
+    if name != "rff":
+        options["n_landmarks"] = 30
+    expected = SKLEARN[scale]().fit_transform(X)
+    theirs = cls(**options).fit_transform(expected)
+    map_ = cls(scale=scale, **options).fit(X)
+    assert_allclose(map_.scaler_.apply(X), expected, rtol=1e-6, atol=1e-6)
+    assert_allclose(map_.transform(X), theirs, rtol=1e-4, atol=1e-5)
+    zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(101, 4))
+    lazy = cls(scale=scale, **options).fit(tmp_path / "x.zarr")
+    assert_array_equal(lazy.transform(tmp_path / "x.zarr").compute(), map_.transform(X))
+
+
+def test_a_map_with_a_scale_reads_no_more_and_is_planned(tmp_path, monkeypatch):
+    zarr.create_array(tmp_path / "x.zarr", data=rows(4000), chunks=(500, 6))
+    reads, read_rows = [], daskkcl.schedules.data.read_rows
+    monkeypatch.setattr(daskkcl.schedules.data, "read_rows", lambda *a: reads.append(a) or read_rows(*a))
+    counts = []
+    for scale in (None, "standard"):
+        reads.clear()
+        map_ = daskkcl.maps.Nystroem(n_landmarks=20, random_state=0, scale=scale).fit(tmp_path / "x.zarr")
+        counts.append(len(reads))
+    assert counts[0] == counts[1]
+    assert "scaling" in str(map_.plan_)
+
+
+def test_a_map_with_a_scale_inside_an_estimator():
+    from sklearn.frozen import FrozenEstimator
+
+    X = rows(600)
+    plain = fit(X, scale="standard", map="nystroem")
+    own = daskkcl.maps.Nystroem(n_landmarks=40, scale="standard", random_state=0)
+    inside = fit(X, map=own, n_landmarks=None)
+    assert_array_equal(inside.labels_, plain.labels_)
+    assert_array_equal(inside.predict(X), inside.labels_)
+    fitted = daskkcl.maps.Nystroem(n_landmarks=40, scale="standard", random_state=0).fit(X)
+    for given in (fitted, FrozenEstimator(fitted)):
+        model = fit(X, map=given, n_landmarks=None)
+        assert_array_equal(model.scaler_.factor, fitted.scaler_.factor)
+        assert_array_equal(model.predict(X), model.labels_)
+        assert_array_equal(model.labels_, plain.labels_)
+    with pytest.raises(InvalidInputError, match="not to both"):
+        fit(X, map=daskkcl.maps.Nystroem(scale="unit"), scale="unit", n_landmarks=None)
+    with pytest.raises(InvalidInputError, match="that it scales itself"):
+        fit(X, map=fitted, scale="unit", n_landmarks=None)
+    with pytest.raises(InvalidInputError, match="give scale= to the estimator"):
+        daskkcl.OnlineKFCM(3, map=daskkcl.maps.Nystroem(scale="unit")).partial_fit(X)
+    with pytest.raises(InvalidInputError, match="Did you mean 'standard'"):
+        daskkcl.maps.Nystroem(scale="standart").fit(X)

@@ -1,5 +1,6 @@
 """The documentation: it builds without a warning, its tutorial runs as it stands, its links lead somewhere."""
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -47,6 +48,51 @@ def test_links_lead_somewhere(page):
         assert path.exists(), f"{page.name} links to {target}, which is not there"
 
 
+OUTSIDE = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CITATION.cff", *sorted((ROOT / "daskkcl").rglob("*.py"))]
+DOI = re.compile(r"10\.\d{4,9}/[-._;()/:a-zA-Z0-9]+")
+
+
+def dois(text):
+    """Return what stands behind doi: and https://doi.org/, without what closes a sentence around it."""
+    found = re.findall(r"(?:\bdoi:\s?|https?://doi\.org/)([^\s\]\"'`,;]+)", text)
+    whole = (doi if doi.count("(") == doi.count(")") else doi.rstrip(":.").removesuffix(")") for doi in found)
+    return [doi.rstrip(":.") for doi in whole]
+
+
+def test_dois_and_addresses_are_well_formed():
+    """Whether they lead anywhere takes a network: `make links`."""
+    from urllib.parse import urlsplit
+
+    n_dois, n_addresses = 0, 0
+    for path in OUTSIDE:
+        text = path.read_text()
+        for doi in dois(text):
+            assert DOI.fullmatch(doi), f"{path.name}: doi:{doi}"
+            n_dois += 1
+        for address in re.findall(r"https?://[^\s)>\]\"'`]+", text):
+            parts = urlsplit(address.rstrip(".,;:"))
+            if parts.hostname in ("localhost", "127.0.0.1", "host"):
+                continue
+            assert parts.scheme == "https", f"{path.name}: {address} is not https"
+            assert re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", parts.hostname or ""), f"{path.name}: {address}"
+            n_addresses += 1
+    assert n_dois > 60
+    assert n_addresses > 15
+
+
+def test_dois_of_docstrings_become_links():
+    sys.path.insert(0, str(DOCS))
+    try:
+        conf = importlib.import_module("conf")
+    finally:
+        sys.path.remove(str(DOCS))
+    lines = ["Rousseeuw 1987 (doi:10.1016/0377-0427(87)90125-7) and others (KDD 2011, doi:10.1145/2020408.2020558)."]
+    conf.link_dois(None, "", "", None, None, lines)
+    one, other = "10.1016/0377-0427(87)90125-7", "10.1145/2020408.2020558"
+    links = [f"`doi:{doi} <https://doi.org/{doi}>`__" for doi in (one, other)]
+    assert lines == [f"Rousseeuw 1987 ({links[0]}) and others (KDD 2011, {links[1]})."]
+
+
 def test_the_tutorial_runs(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'daskkcl[plots]'")
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -55,3 +101,16 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_first_examples_of_the_readme_run_as_they_stand(tmp_path):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'daskkcl[plots]'")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    first, second, third = (block.replace("512MiB", "2GiB") for block in blocks[:3])  # whatever else is imported here
+    code = f"{first}\nassert model.cluster_sizes_.tolist() == [50_000] * 4\n{second}\n{third}"
+    code += "\nassert model.labels_.dims == ('y', 'x')\nassert model.cluster_sizes_.tolist() == [50_000] * 4"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Of all 200,000 rows" in (tmp_path / "run.html").read_text()
+    assert {"pixels.zarr", "result.zarr", "run.html", "model.zarr"} <= {path.name for path in tmp_path.iterdir()}

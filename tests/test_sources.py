@@ -204,6 +204,17 @@ def counted():
     return store
 
 
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_pakcl_takes_its_sample_from_its_shuffle(counted, X, monkeypatch, tmp_path, checkpoint):
+    """Two readings, for the shuffle and for the labels; a checkpoint is compared with the sample before any work."""
+    monkeypatch.setattr("daskkcl.schedules.setup.load_rows", lambda engine, source, layout: source)
+    array = counted(X, chunks=(100, D))
+    more = {"checkpoint": str(tmp_path / "run.ckpt")} if checkpoint else {}
+    model = daskkcl.fit(array, algo="pakcl", n_clusters=3, max_epochs=1, random_state=0, progress=False, **more)
+    assert max(READS.values()) == (3 if checkpoint else 2)
+    assert_array_equal(model.labels_, daskkcl.PAKCL(3, max_epochs=1, random_state=0, progress=False).fit_predict(X))
+
+
 CHUNKS = {
     "columns": (100, 2),
     "single columns": (401, 1),

@@ -536,6 +536,23 @@ def test_write_obs_refuses(tmp_path):
         daskkcl.write_obs(tmp_path / "nowhere.zarr", labels)
 
 
+def test_sparse_rows_enter_a_buffer():
+    X, groups = make_rows(3000)
+    models = [
+        daskkcl.SparseKernelKMeans(4, kernel="cosine", buffer_size=100, recluster_every=3, random_state=0).fit(data)
+        for data in (X, as_group(X), X.toarray())
+    ]
+    assert models[0].n_entered_ > 3
+    assert_array_equal(models[0].buffer_.toarray(), X[models[0].buffer_row_numbers_].toarray())
+    assert_array_equal(models[0].labels_, np.asarray(models[1].labels_))
+    assert normalized_mutual_info_score(groups, models[0].labels_) > 0.9
+    assert normalized_mutual_info_score(models[2].labels_, models[0].labels_) > 0.99
+    stream = daskkcl.SparseKernelKMeans(4, kernel="cosine", buffer_size=100, batch_size=200, random_state=0)
+    for first in range(0, 3000, 700):
+        stream.partial_fit(X[first : first + 700])
+    assert normalized_mutual_info_score(groups, stream.predict(X)) > 0.9
+
+
 # --- memory ------------------------------------------------------------------------------------------------------
 
 

@@ -480,7 +480,11 @@ def test_a_buffer_that_does_not_fit_is_refused(X):
 # --- what it finds --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes, margin", [(EQUAL, 5), (UNEQUAL, 25)], ids=["100 points each", "20 to 180 points"])
+@pytest.mark.parametrize(
+    "sizes, margin",
+    [pytest.param(EQUAL, 5, marks=pytest.mark.slow), (UNEQUAL, 25)],
+    ids=["100 points each", "20 to 180 points"],
+)
 def test_fifty_rows_represent_ten_circles(sizes, margin):
     """The paper's Figure 1, over a hundred seeds, with a kernel that sees circles: the buffer against uniform rows."""
     found = [circle_samples(seed, sizes) for seed in range(100)]

@@ -217,3 +217,134 @@ def test_bad_sweeps():
         daskkcl.sweep(X, n_landmark=3)
     with pytest.raises(InvalidInputError, match="not among the indices"):
         daskkcl.sweep(X, n_clusters=[2], indices=["davies_bouldin"])
+
+
+# --- what settings share, and memory ------------------------------------------------------------------------------
+
+
+def measured_rows(monkeypatch):
+    """Count the rows whose kernel with the landmarks is computed; samples and landmarks are not of the whole data."""
+    from daskkcl.maps.landmarks import LandmarkMap
+
+    counted, measure = [], LandmarkMap.measure
+
+    def count(self, rows, out=None):
+        counted.append(len(rows))
+        return measure(self, rows, out)
+
+    monkeypatch.setattr(LandmarkMap, "measure", count)
+    return counted
+
+
+def test_rows_are_measured_once_for_every_width(monkeypatch):
+    X = blobs((900, 900, 900, 900, 900))
+    few = {"random_state": 0, "n_landmarks": 30, "progress": False, "gamma": [0.01, 0.1], "init": "random"}
+    counted = measured_rows(monkeypatch)
+    one = daskkcl.sweep(X, "akkmeans", [5], **few)
+    alone = sum(counted)
+    counted.clear()
+    several = daskkcl.sweep(X, "akkmeans", [2, 3, 4, 5, 6, 7], **few)
+    assert 2 * len(X) <= sum(counted) < 2 * len(X) + 100  # all rows for each width, and first centres from rows
+    assert alone > 2 * len(X)
+    assert (several.models_[3].labels_ == one.models_[0].labels_).all()
+
+
+CASES = {
+    "akkmeans": {}, "pakcl": {}, "okfcm": {}, "spkfcm": {}, "rsekfcm": {}, "akcl": {}, "fastkscl": {}, "apnc": {},
+    "spectral": {}, "nystroem": {"algo": "akkmeans", "map": "nystroem"}, "rff": {"algo": "akkmeans", "map": "rff"},
+    "k-means landmarks": {"algo": "akkmeans", "landmarks": "kmeans"}, "scaled": {"algo": "pakcl", "scale": "standard"},
+    "svrff": {"algo": "akkmeans", "map": "svrff"}, "kkmeans": {"n_landmarks": None}, "skkmeans": {"n_landmarks": None},
+    "literal": {"algo": "okfcm", "form": "literal", "n_landmarks": None}, "fcm": {"n_landmarks": None},
+}  # fmt: skip
+
+
+QUICK = ("akkmeans", "pakcl", "okfcm", "spectral", "k-means landmarks", "kkmeans")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in CASES])
+def test_fits_of_a_sweep_are_those_of_single_fits(name):
+    X = blobs((150, 90, 60, 30))
+    X[7, 1] = np.nan
+    given = {"algo": name, "n_landmarks": 40, "nan": "drop", "random_state": 0, "progress": False, **CASES[name]}
+    given = {key: value for key, value in given.items() if value is not None}
+    found = daskkcl.sweep(da.from_array(X, chunks=(100, 3)), n_clusters=[2, 4], indices=["davies_bouldin"],
+                          by="davies_bouldin", **given)  # fmt: skip
+    for row, model in zip(found, found.models_, strict=True):
+        alone = daskkcl.fit(X, n_clusters=row["n_clusters"], **given)
+        labels = np.asarray(model.labels_)
+        assert labels[7] == -1
+        assert (labels == alone.labels_).mean() >= 0.997  # rounding may move a row on a border
+        assert (np.asarray(model.predict(X)) == labels).mean() >= 0.997
+        assert daskkcl.validity(alone, X)["davies_bouldin"] == pytest.approx(row["davies_bouldin"], rel=0.01)
+        assert model.n_features_in_ == 3
+
+
+@pytest.mark.parametrize(
+    "algo", ["akkmeans", *(pytest.param(a, marks=pytest.mark.slow) for a in ("pakcl", "spectral"))]
+)
+def test_measurements_go_to_scratch_when_memory_is_short(algo, monkeypatch, tmp_path):
+    X = np.random.default_rng(0).normal(size=(3000, 80)) + 4 * (np.arange(3000) % 3)[:, None]
+    X = da.from_array(X.astype("float32"), chunks=(1000, 80))
+    monkeypatch.setattr("daskkcl.estimators.sweeping._LOADED_SHARE", 10**9)
+    given = {"n_clusters": [2, 3, 4], "n_landmarks": 60, "random_state": 0, "progress": False}
+    kept = daskkcl.sweep(X, algo, **given)
+    from daskkcl.schedules import setup, sharing
+
+    make, stored = setup.make_plan, []
+    monkeypatch.setattr(setup, "make_plan", lambda *a, **k: make(*a, **{**k, "keep": {}}))
+    codes = sharing.make_codes
+    monkeypatch.setattr(sharing, "make_codes", lambda *a: stored.append(a) or codes(*a))
+    lean = daskkcl.sweep(X, algo, scratch=str(tmp_path), **given)
+    assert len(stored) == (algo == "akkmeans")  # pakcl would shuffle them: it measures again; spectral has codes
+    assert [row["silhouette"] for row in lean] == pytest.approx([row["silhouette"] for row in kept], rel=1e-6)
+    assert not list(tmp_path.rglob("codes.zarr"))  # labels of lazy rows stay with their models
+
+
+def test_without_a_seed_settings_have_one_sample():
+    X = blobs((100, 100, 100))
+    found = daskkcl.sweep(X, "akkmeans", [2, 3], gamma=[0.1, "auto"], n_landmarks=20, progress=False)
+    first = found.models_[0]._model.reader.map_.landmarks
+    assert all((model._model.reader.map_.landmarks == first).all() for model in found.models_)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_read(tmp_path):
+    import zarr
+
+    from daskkcl.errors import MemoryLimitError
+    from daskkcl.system import resident_bytes
+
+    X = np.random.default_rng(0).normal(size=(20_000, 50)).astype("float32")
+    array = zarr.create_array(str(tmp_path / "x.zarr"), shape=X.shape, chunks=X.shape, dtype="float32")
+    array[:] = X
+    model = daskkcl.ApproxKernelKMeans(3, n_landmarks=20, random_state=0, progress=False).fit(X)
+    fuzzy = daskkcl.OnlineKFCM(3, n_landmarks=20, random_state=0, progress=False).fit(X[:500])
+
+    class Unread:
+        """Says what it is, and is never to be read."""
+
+        shape, dtype, ndim, chunks = (10**9, 50), np.dtype("float32"), 2, (10**5, 50)
+
+        def __getitem__(self, key):
+            raise AssertionError("read")
+
+    huge = da.from_array(Unread(), chunks=(10**7, 50), meta=np.empty((0, 0), "float32"))
+    limit = resident_bytes() + 150 * 2**20
+    with pytest.raises(MemoryLimitError, match="smaller chunks"):
+        model.predict(huge, memory_limit=limit)
+    with pytest.raises(MemoryLimitError, match="smaller chunks"):
+        model.transform(huge, memory_limit=limit)
+    with pytest.raises(MemoryLimitError):
+        fuzzy.predict_proba(huge, memory_limit=limit)
+    with pytest.raises(MemoryLimitError):
+        daskkcl.validity(model, huge, memory_limit=limit)
+    with pytest.raises(MemoryLimitError):
+        daskkcl.sweep(huge, "akkmeans", [2, 3], n_landmarks=20, memory_limit=limit)
+    with pytest.raises(MemoryLimitError, match="n_rows"):
+        daskkcl.stability(model.set_params(memory_limit=limit), huge, n_rows=10**7)
+    with pytest.raises(MemoryLimitError, match="n_sample"):
+        daskkcl.validity(model, array, memory_limit=resident_bytes() + 300 * 2**20, n_sample=10**5)
+    with pytest.raises(InvalidInputError, match="not a memory size"):
+        model.predict(X, memory_limit="much")
+    enough = resident_bytes() + 200 * 2**20
+    assert (model.predict(X, memory_limit=enough) == model.labels_).all()
+    assert (model.predict(array, memory_limit=enough).compute() == model.labels_).all()

@@ -1,4 +1,4 @@
-"""Codes of rows in scratch: a Zarr array that is read in place of the rows."""
+"""Codes of rows, or their measurements, in scratch: a Zarr array that is read in place of the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["codes_are_whole", "make_codes", "open_codes"]
 _NAME = "codes.zarr"
 
 
-def make_codes(scratch: Scratch, shape: tuple[int, int], chunk_rows: int) -> Any:
+def make_codes(scratch: Scratch, shape: tuple[int, int], chunk_rows: int, dtype: Any = np.float32) -> Any:
     """Make the array, to be written chunk by chunk."""
     import zarr
 
@@ -21,7 +21,7 @@ def make_codes(scratch: Scratch, shape: tuple[int, int], chunk_rows: int) -> Any
         scratch.file(_NAME),
         shape=shape,
         chunks=(min(chunk_rows, shape[0]), shape[1]),
-        dtype=np.float32,
+        dtype=dtype,
         fill_value=np.nan,
         compressors=None,
         config={"write_empty_chunks": True},

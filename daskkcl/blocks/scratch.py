@@ -27,6 +27,7 @@ from .locks import lives, this_process
 __all__ = ["Scratch", "check_room", "open_scratch", "read_array", "read_from", "write_array"]
 
 _PREFIX, _OWNER = "daskkcl-", ".owner.json"
+_WRITE_BYTES = 2**18  # arrays that are smaller are written together
 _UNSIGNED = 60.0  # seconds in which a new folder may lack its owner
 
 
@@ -220,7 +221,7 @@ def write_array(path: str, parts: Iterable[NDArray[Any]]) -> str:
     """Write arrays one behind the other to a file that appears only when complete."""
     partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with open(partial, "wb") as file:
+        with open(partial, "wb", buffering=_WRITE_BYTES) as file:
             for part in parts:
                 # not tofile, which does not say why it failed
                 file.write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)

@@ -1,9 +1,9 @@
 """An external shuffle: rows in a keyed random order, read and written in bounded memory.
 
-Every block of rows becomes a *run*: a scratch file with its rows sorted by their place in the random order, and a
-table of where each bucket of places begins. (Sparse rows are kept as where each begins, all values, all columns.) A
-bucket is then gathered from its piece of every run. The order is a function of seed and row number (`daskkcl.random`),
-so the buckets are the same whatever the blocks were.
+Every block of rows becomes a *run*: a scratch file with its rows bucket by bucket of the places of the random order,
+their places, and a table of where each bucket begins. (Sparse rows are kept as where each begins, all values, all
+columns.) A bucket is then gathered from its piece of every run. The order is a function of seed and row number
+(`daskkcl.random`), so the buckets are the same whatever the blocks were.
 """
 
 from __future__ import annotations
@@ -121,13 +121,18 @@ class Shuffled:
 def write_run(rows: Any, run: int, shuffled: Shuffled) -> int:
     """Write a block of rows as a run; return the number of rows."""
     places = shuffled.key.positions(shuffled.n_rows, np.arange(shuffled.edges[run], shuffled.edges[run + 1]))
-    order = np.argsort(places, kind="stable")
+    # Only buckets are sorted: a bucket puts its rows in order when it is read. 16-bit numbers are sorted by counting.
+    buckets = (places // shuffled.bucket_rows).astype(np.uint16 if shuffled.n_buckets < 2**16 else np.int64)
+    order = np.argsort(buckets, kind="stable")
+    table = np.zeros(shuffled.n_buckets + 1, dtype=np.int64)
+    np.cumsum(np.bincount(buckets, minlength=shuffled.n_buckets), out=table[1:])
     places = places[order]
-    table = np.searchsorted(places, np.arange(shuffled.n_buckets + 1) * shuffled.bucket_rows).astype(np.int64)
     # a few rows at a time: a sorted copy of the block would double it
     cuts = range(0, len(rows), _PIECE_ROWS)
-    pieces: Iterable[Any] = (rows[order[i : i + _PIECE_ROWS]] for i in cuts)
-    if isinstance(rows, SparseRows):
+    pieces: Iterable[Any]
+    if not isinstance(rows, SparseRows):
+        pieces = (rows.take(order[i : i + _PIECE_ROWS], axis=0) for i in cuts)
+    else:
         indptr = np.concatenate([[0], np.cumsum(np.diff(rows.indptr)[order])]).astype(np.int64)
         values = (rows[order[i : i + _PIECE_ROWS]].data.astype(shuffled.dtype, copy=False) for i in cuts)
         index = index_dtype(shuffled.n_features)

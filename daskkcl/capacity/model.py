@@ -14,7 +14,7 @@ from ..progress import Progress
 from ..random import Key
 from ..schedules.cluster import Worker
 from ..schedules.engine import Engine
-from ..schedules.setup import Problem
+from ..schedules.problem import Problem
 from ..system import available_bytes, cpu_count, version
 from .forecast import Forecast, StageForecast
 from .rates import Rates, measure_rates
@@ -179,8 +179,8 @@ def _measure_seconds(problem: Problem, rates: Rates) -> float:
     """Return the time to turn a row into measurements: a product with the landmarks, the kernel, a projection."""
     recipe, m = problem.recipe, problem.n_measurements
     if isinstance(recipe, SparseKernel):
-        most = recipe.max_rows
-        return problem.cells * most / rates.gemm + 1.5 * most / rates.kernel
+        near = (problem.n_landmarks + recipe.max_rows) / 2  # the buffer grows from the one to the other
+        return near * (problem.cells / rates.gemm + 1 / rates.kernel + 1 / rates.select + m / rates.assign)
     inner = recipe.inner(problem.sizes)
     if problem.kernel is None and not inner:  # input space: a copy
         return m / (4 * rates.kernel)

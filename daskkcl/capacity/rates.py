@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..maps.nearest import nearest_mask
+from ..maps.recipes import SparseKernel
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
-from ..schedules.setup import Problem
+from ..schedules.problem import Problem
 from ..system import single_threaded
 
 __all__ = ["Rates", "measure_rates"]
@@ -45,6 +47,8 @@ class Rates:
         Bytes written to, or read from, temporary files.
     task : float
         Tasks begun and ended.
+    select : float
+        Kernel values among which a row's nearest are found (sparse kernel k-means).
 
     Examples
     --------
@@ -62,6 +66,7 @@ class Rates:
     decode: float = 500e6
     scratch: float = 500e6
     task: float = 1000.0
+    select: float = 100e6
 
 
 def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
@@ -89,7 +94,8 @@ def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
         loop = m * c / _seconds(lambda: centres @ row)
         decode = _decode_rate()
         scratch = _scratch_rate()
-    return Rates(gemm, kernel, assign, weigh, sums, loop, decode, scratch)
+        select = _select_rate(problem) if isinstance(problem.recipe, SparseKernel) else Rates.select
+    return Rates(gemm, kernel, assign, weigh, sums, loop, decode, scratch, select=select)
 
 
 def _seconds(function: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
@@ -118,6 +124,15 @@ def _kernel_rate(problem: Problem, X: Any, L: Any, product: float) -> float:
             return entries / max(1e-9, _seconds(lambda: columns.block(rows)) - product)
     V = np.zeros((len(X), len(L)), problem.dtype)
     return entries / _seconds(lambda: np.exp(V * 0))
+
+
+def _select_rate(problem: Problem) -> float:
+    """Return values a second from which the nearest of every row are chosen, as the sparse kernel does it."""
+    width = problem.n_landmarks
+    phi = np.random.default_rng(0).random((256, width)).astype(problem.dtype)
+    lengths = np.ones(width, problem.dtype)
+    near = max(1, int(0.75 * width / problem.c))
+    return phi.size / _seconds(lambda: phi * nearest_mask(phi, lengths, near))
 
 
 def _decode_rate() -> float:

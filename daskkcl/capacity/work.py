@@ -13,7 +13,7 @@ from ..blocks.sources import ArraySource
 from ..maps.recipes import SparseKernel
 from ..planning import Plan
 from ..schedules.landmarks import streamed_rows
-from ..schedules.setup import Problem
+from ..schedules.problem import Problem
 
 __all__ = ["Work", "work_of"]
 
@@ -23,6 +23,7 @@ SAMPLE_STEPS = 20  # of k-means on the sample, for each seeding
 SEED_EPOCHS = 50  # of the algorithms that find the number of clusters
 EXACT_STEPS = 20  # of algorithms on the kernel matrix
 EXACT_PASSES = 4  # over all rows, after a sample
+CHANCES = 2  # how often a row's chance to enter a buffer is computed: ahead of need, and when the buffer has changed
 _BOUND_ROWS = 500
 _EIGEN = 25  # an eigen-decomposition takes as long as so many products of such matrices
 
@@ -206,7 +207,7 @@ def _subsets(run: _Run) -> Work:
     scratch = 0 if run.plan.keep in ("rows", "measurements") else times * n * p.row_bytes
     measured = n if run.plan.keep == "measurements" else times * n
     if isinstance(p.recipe, SparseKernel):
-        return Work(1, scratch_bytes=scratch, measured=n, assigned=n)
+        return Work(1, scratch_bytes=scratch, measured=CHANCES * n)
     subset = getattr(run.settings, "subset_rows", 1)
     if getattr(run.estimator, "subset_size", 1) != 1:  # PAKCL: a product for a subset, then the next
         update = 3 * p.c * p.n_measurements * n * times / max(1, subset)

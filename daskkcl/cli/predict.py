@@ -31,6 +31,7 @@ __all__ = ["command"]
     click.option("--out", metavar="PATH", required=True, help="Write labels there as Zarr."),
     click.option("--memberships", is_flag=True, help="Write memberships too (models of fuzzy algorithms)."),
     click.option("--overwrite", is_flag=True, help="Replace what stands at --out."),
+    click.option("--memory-limit", metavar="SIZE", help="The most memory the process may occupy, such as 1GiB."),
     SCHEDULER,
     COMPONENT,
     STORAGE,
@@ -44,6 +45,7 @@ def command(
     out: str,
     memberships: bool,
     overwrite: bool,
+    memory_limit: str | None,
     scheduler: str | None,
     component: str | None,
     storage_options: tuple[str, ...],
@@ -64,6 +66,10 @@ def command(
         raise InvalidInputError(f"{model_path} is a model of {model.algorithm}, which has no memberships.")
     began = time.perf_counter()
     with connected(scheduler) as client:
+        if client is None:
+            options["memory_limit"] = memory_limit
+        elif memory_limit is not None:
+            raise InvalidInputError("--memory-limit is for this process; workers have limits of their own.")
         labels = model.predict(data, **options)
         degrees = model.predict_proba(data, **options) if memberships else None
         n_rows = write_answers(out, overwrite, labels, degrees, client, progress)

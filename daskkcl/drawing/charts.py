@@ -55,11 +55,9 @@ def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
     n = len(counts)
     axes.bar(np.arange(n), counts, color=colours(n), width=0.8)
     equal = float(np.sum(counts)) / max(1, n)
-    axes.axhline(equal, color=_GREY, linestyle="--", linewidth=1)
-    axes.annotate(
-        f"equal sizes: {compact(equal)}", (1, equal), xycoords=("axes fraction", "data"), xytext=(-2, 3),
-        textcoords="offset points", ha="right", fontsize=8, color="0.3",
-    )  # fmt: skip
+    line = axes.axhline(equal, color=_GREY, linestyle="--", linewidth=1, label=f"equal sizes: {compact(equal)}")
+    # Largest first: the corner above the last bars is the emptiest; equal ones leave room above all of them.
+    axes.legend(handles=[line], loc="upper right", frameon=False, fontsize=8, borderaxespad=0.1)
     if n <= 16:
         for cluster, count in enumerate(counts):
             axes.annotate(
@@ -68,9 +66,12 @@ def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
     axes.set(xlabel="cluster", ylabel="rows", title="Cluster sizes")
     axes.yaxis.set_major_formatter(lambda value, _: compact(value))
     ticks_of_clusters(axes.xaxis, np.arange(n), most=16)
-    axes.margins(y=0.12)
+    axes.margins(y=0.2)
     _plain(axes)
     return axes
+
+
+_FLAT = 0.8  # a third principal component so near to the second makes their plane arbitrary
 
 
 def plane_of_centres(squares: Floats) -> Floats:
@@ -78,6 +79,8 @@ def plane_of_centres(squares: Floats) -> Floats:
 
     Differences of squared distances to two centres are linear in feature space, so the principal components of
     distances with their mean taken off are a plane in the span of the centres: where clusters lie apart, it shows.
+    Centres that are about equally far from one another have no such plane, and any would lay most of them on one
+    another: then the directions to them are spread round a circle, which is a plane of their span as well.
     """
     n_rows, n_clusters = squares.shape
     if n_clusters == 1:
@@ -87,6 +90,9 @@ def plane_of_centres(squares: Floats) -> Floats:
     B = -(squares - squares.mean(axis=1, keepdims=True)) / 2
     B = B - B.mean(axis=0)
     U, s, _ = np.linalg.svd(B, full_matrices=False)
+    if n_clusters > 3 and s[2] > _FLAT * s[1]:
+        angles = 2 * np.pi * np.arange(n_clusters) / n_clusters
+        return B @ np.column_stack([np.cos(angles), np.sin(angles)])
     plane = U[:, :2] * s[:2]
     largest = np.abs(plane).argmax(axis=0)
     return plane * np.where(plane[largest, [0, 1]] < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary

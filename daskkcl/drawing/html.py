@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bars", "fragment", "line", "page", "table"]
+__all__ = ["bars", "fragment", "line", "number", "page", "table"]
 
 _STYLE = """
 .daskkcl { font: 14px/1.45 system-ui, sans-serif; color: #1b1f24; }
@@ -57,6 +57,11 @@ class _Raw(str):
     """A cell that is HTML already."""
 
 
+def number(text: str) -> str:
+    """Return a cell of a table that stands to the right and is not broken."""
+    return _Raw(f'<td class="number">{escape(text)}</td>')
+
+
 def bars(names: list[Any], values: NDArray[Any], shown: int = 20, texts: list[str] | None = None) -> str:
     """Return a table with a bar for each value; of many, the first and how many more there are."""
     most = max(float(np.max(values, initial=0)), 1e-300)
@@ -65,7 +70,7 @@ def bars(names: list[Any], values: NDArray[Any], shown: int = 20, texts: list[st
         width = 9 * float(values[k]) / most
         text = f"{int(values[k]):,}" if texts is None else texts[k]
         cell = f'<td><span class="bar" style="width:{width:.2f}em"></span></td>'
-        rows.append((str(names[k]), _Raw(cell), _Raw(f'<td class="number">{escape(text)}</td>')))
+        rows.append((str(names[k]), _Raw(cell), number(text)))
     if len(values) > shown:
         rows.append((f"and {len(values) - shown:,} more", "", ""))
     return table(rows)

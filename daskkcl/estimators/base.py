@@ -24,9 +24,11 @@ from ..progress import Progress
 from ..random import Key, as_key
 from ..rules.counting import count_clusters
 from ..schedules.checkpoint import Checkpoint, describe, digest
-from ..schedules.data import Dataset, explain_bad_row
+from ..schedules.data import explain_bad_row
+from ..schedules.dataset import Dataset
 from ..schedules.engine import Engine, make_engine
 from ..schedules.leaving import leaving_well
+from ..schedules.measuring import BadRowError
 from ..schedules.passes import Labelling, once_labelled, sum_pass
 from ..schedules.predict import (
     block_layout,
@@ -37,14 +39,16 @@ from ..schedules.predict import (
     lazy_memberships,
     writing_stage,
 )
-from ..schedules.setup import Problem, Setup, base_stages, plan_run, prepare
-from ..schedules.tasks import BadRowError, Model
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup, base_stages, plan_run, prepare
+from ..schedules.sharing import Shared
+from ..schedules.tasks import Model
 from ..system import peak_bytes, single_threaded
 from .inputs import check_output, is_url, open_rows
 from .pictures import rows_to_keep
 from .presentation import Presented
 from .problems import make_problem
-from .validation import check_weights, weight_unit
+from .validation import as_limit, check_weights, weight_unit
 
 __all__ = ["Fitted", "KernelClusterer", "framed", "warn_if_unclear", "weights_refused"]
 
@@ -147,6 +151,7 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         component: str | None,
         storage_options: dict[str, Any] | None,
         feature_dim: str | None,
+        shared: Shared | None = None,
     ) -> Self:
         began = time.perf_counter()
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
@@ -168,13 +173,19 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             problem = replace(problem, durable=saved.path is not None)
             if weights is not None and problem.recipe.n_streams:
                 raise weights_refused(problem)
+            problem = problem if shared is None else shared.of(problem)
             settings = self._settings(problem)
             plan = self._plan(problem, engine, settings, out is not None)
             if engine.local:
                 engine.progress.watch_memory(plan.limit_bytes)
             source.check_missing(self.missing)
             identify = lambda sample: saved.identify(self._identity(problem, sample))  # noqa: E731
-            setup = prepare(problem, engine, plan, count_clusters, saved, identify)
+            if shared is None:
+                setup = prepare(
+                    problem, engine, plan, count_clusters, saved, identify, shuffles=self._shuffles(settings)
+                )
+            else:
+                setup = shared.setup(problem, engine, plan)
             warn_if_unclear(setup.evidence)
             try:
                 fitted = self._run(setup, settings, saved)
@@ -203,6 +214,10 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Validate the algorithm's own parameters; return them resolved."""
         raise AttributeError(f"{type(self).__name__} has no algorithm")
 
+    def _shuffles(self, settings: Any) -> bool:
+        """Say whether a run meets all rows in random order, from the beginning."""
+        return False
+
     def _stages(self, problem: Problem, settings: Any) -> tuple[list[Stage], dict[str, int], int, int]:
         """Return the algorithm's stages, what could be kept, the likely passes, and the scratch it needs."""
         raise AttributeError(f"{type(self).__name__} has no algorithm")
@@ -215,13 +230,19 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return further fitted attributes that follow the numbering of the clusters."""
         return {}
 
+    def _by_measurements(self) -> bool:
+        """Say whether the algorithm knows rows by their measurements only."""
+        return True
+
     def _describe(self, setup: Setup, fitted: Fitted, found: Labelling) -> None:
         """Set further fitted attributes that come from the labelling pass, and warn."""
 
     def _plan(self, problem: Problem, engine: Engine, settings: Any, writes: bool = False) -> Plan:
         stages, keep, n_passes, scratch_bytes = self._stages(problem, settings)
         keep = keep if engine.local or self.keeps_on_workers else {}
-        if problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
+        if problem.read is not None:
+            keep = {}  # measurements of all rows are there
+        elif problem.recipe.code_bytes:  # read in place of rows and measurements, from memory or from scratch
             in_memory = engine.local and not problem.durable  # a run that is stopped finds them again in scratch
             keep = {"codes": problem.n_rows * problem.recipe.code_bytes} if in_memory else {}
             scratch_bytes += problem.n_rows * problem.recipe.code_bytes
@@ -338,7 +359,14 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             layout = block_layout(source, self._model, 1)
             raise explain_bad_row(make_engine(None, Progress(False)), source, layout, error) from None
 
-    def predict(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        *,
+        component: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        memory_limit: str | int | None = None,
+    ) -> Any:
         """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
 
         Of a DataArray or Dataset it is a DataArray on the dimensions of the rows.
@@ -347,21 +375,35 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ----------
         X : as for `fit`
         component, storage_options : as for `fit`
+        memory_limit : str or int, optional
+            The most memory the process may occupy while labels are computed: blocks are chosen by it, and what cannot
+            fit is refused at once. Lazy labels keep to it when they are computed or stored by blocks, on threads of
+            this process. Without it blocks have about 8 MiB.
         """
         source = self._open_new(X, component, storage_options)
-        return framed(self._answer(source, lazy_labels(source, self._model)), source.frame, "labels")
+        lazy = lazy_labels(source, self._model, as_limit(memory_limit))
+        return framed(self._answer(source, lazy), source.frame, "labels")
 
-    def transform(self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None) -> Any:
+    def transform(
+        self,
+        X: Any,
+        *,
+        component: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        memory_limit: str | int | None = None,
+    ) -> Any:
         """Return the distance of every row of X to every centre, in feature space.
 
         Parameters
         ----------
         X : as for `fit`
         component, storage_options : as for `fit`
+        memory_limit : as for `predict`
         """
         source = self._open_new(X, component, storage_options)
         check_output(self, source)
-        return framed(self._answer(source, lazy_distances(source, self._model)), source.frame, "distance")
+        lazy = lazy_distances(source, self._model, as_limit(memory_limit))
+        return framed(self._answer(source, lazy), source.frame, "distance")
 
     def score(
         self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None

@@ -8,19 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..blocks.shuffle import bucket_bytes, run_bytes
-from ..blocks.sources import ArraySource
 from ..planning import Stage
 from ..random import FixedOrder
-from ..rules.competitive import Rates, Winners
+from ..rules.competitive import Rates, Winners, piece_rows
 from ..rules.coordinates import Coordinates
 from ..rules.crisp import FrequencySensitive, Nearest
 from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
+from ..schedules.dealt import is_dealt
 from ..schedules.exact import ExactWalk, exact_model, first_centres, kernel_compete, load_exact
+from ..schedules.problem import Problem
 from ..schedules.sequential import SequentialWalk, compete_row_by_row
-from ..schedules.setup import Problem, Setup
+from ..schedules.setup import Setup
 from ..schedules.start import check_init, place_centres
-from ..schedules.subsets import Walk, compete_in_subsets, default_walk
+from ..schedules.subsets import Walk, compete_in_subsets, default_walk, measured_together
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer
 from .common import documented
@@ -30,6 +31,10 @@ from .validation import check_choice, check_integer, check_order, check_real
 
 __all__ = ["AKCL", "KCL", "PAKCL", "sequential_stages", "shuffle_stages"]
 
+# First and last learning rate. A subset moves a centre towards the mean of all that it won: smaller steps, and none too
+# small, lose little on digits, and part the clusters of words better (docs/sparse.md).
+PUBLISHED_RATES, SUBSET_RATES = (1.0, 1e-5), (0.2, 0.01)
+_SUBSETS_BYTES = 8 * 2**20  # of subsets measured together: more leave the cache before they are met
 _ROWS_OF_AN_UPDATE = 100  # rows met one at a time that are worth a subset update
 
 
@@ -49,7 +54,7 @@ def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> t
     subsets = problem.stage(
         "subsets", **{"quantum": subset_rows, "lookahead": 2, "unit_rows": 1, "unit_bytes": 0, **subset_costs}
     )
-    if isinstance(problem.source, ArraySource) and not problem.recipe.code_bytes:  # codes may have to go to scratch
+    if problem.in_memory and (problem.read or not problem.recipe.code_bytes):  # codes may have to go to scratch
         return [subsets], 0
     bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)
     shuffling = problem.stage("shuffling", row_bytes=2 * problem.row_bytes + 48, task_bytes=0, block_bytes=bucket)
@@ -82,8 +87,8 @@ class _Competitive(KernelClusterer):
     _paper_start: ClassVar[str] = "random-labels-all"
 
     max_epochs: int | str = "auto"
-    rate_start: float = 1.0
-    rate_end: float = 1e-5
+    rate_start: float | None = None
+    rate_end: float | None = None
     tol: float = 1e-4
     labels: str = "frequency"
     order: Any = None
@@ -92,7 +97,6 @@ class _Competitive(KernelClusterer):
     def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
         source = problem.source
         paper = self.preset is not None and check_choice("preset", self.preset, ("paper",)) == "paper"
-        start = check_real("rate_start", self.rate_start, 0, 1)
         rows = None if subset == "auto" else check_integer("subset_size", subset, 1)
         epochs = None if self.max_epochs == "auto" else check_integer("max_epochs", self.max_epochs, 1)
         if paper:  # what was left open is as published; what was given stays
@@ -107,10 +111,16 @@ class _Competitive(KernelClusterer):
             subset_rows=min(rows, source.n_rows),
             n_epochs=epochs,
             tol=check_real("tol", self.tol, 0, closed=True),
-            rates=Rates(start, check_real("rate_end", self.rate_end, 0, start)),
+            rates=self._rates(*(PUBLISHED_RATES if paper or rows == 1 else SUBSET_RATES)),
             order=check_order(self.order, source.n_rows),
             labels=check_choice("labels", self.labels, ("frequency", "nearest")),
         )
+
+    def _rates(self, start: float, end: float) -> Rates:
+        """Return the learning rates that were given, or these."""
+        start = start if self.rate_start is None else check_real("rate_start", self.rate_start, 0, 1)
+        end = min(end, start) if self.rate_end is None else check_real("rate_end", self.rate_end, 0, start)
+        return Rates(start, end)
 
     def _fitted(self, model: Model, counts: Any, moves: Any, settings: _Settings) -> Fitted:
         self._win_counts = counts
@@ -167,6 +177,9 @@ class PAKCL(StreamMixin, _Competitive):
     """
 
     algorithm: ClassVar[str] = "pakcl"
+    # Where all rows are about as far from one another, means of random labels are alike, frequencies decide who wins,
+    # and centres may never part: the first start is one where they are apart.
+    _starts: ClassVar[tuple[str, ...]] = ("sample", "random-labels", "random-labels-all", "d2", "random")
 
     subset_size: int | str = "auto"
     nearest: str = "auto"
@@ -178,17 +191,25 @@ class PAKCL(StreamMixin, _Competitive):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
+        dealt = is_dealt(rows, problem.c)
+        if dealt:  # met piece by piece
+            rows = piece_rows(problem.c)
         met = 0 if problem.many else problem.c * (2 * itemsize + 8)  # of many centres, a slice of rows at a time
         one_subset = rows * (met + problem.measured_bytes + 16)  # distances, winners, valid rows
         stages, scratch = shuffle_stages(
             problem,
             rows,
-            row_bytes=2 * problem.row_bytes + problem.measured_bytes,
+            row_bytes=(4 if dealt else 2) * problem.row_bytes + problem.measured_bytes,  # a part lies in two buckets
             task_bytes=problem.tile_bytes + problem.sums_bytes + one_subset,
             fixed_bytes=problem.map_bytes + (0 if settings.order is None else 16 * problem.n_rows),
+            quantum=measured_together(rows, problem.tile_rows),
+            block_bytes=_SUBSETS_BYTES,
         )
         keep = {"rows": problem.rows_bytes}
         return stages, keep, 1, scratch
+
+    def _shuffles(self, settings: _Settings) -> bool:
+        return settings.order is None and settings.n_epochs > 0
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         start = place_centres(setup, settings.init, None, n_init=3)

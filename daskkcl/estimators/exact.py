@@ -12,7 +12,8 @@ from ..rules.crisp import Nearest
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
 from ..schedules.exact import best_kernel_k_means, exact_bytes, exact_model, exact_stage, load_exact, warm_up
-from ..schedules.setup import Problem, Setup, base_stages, plan_run
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup, base_stages, plan_run
 from ..schedules.start import check_init, given_rows
 from ..system import format_bytes
 from .base import Fitted, KernelClusterer
@@ -27,6 +28,10 @@ class ExactMixin:
 
     algorithm: ClassVar[str]
     _instead: ClassVar[str] = "akcl"  # the algorithm to take when the kernel matrix does not fit
+
+    def _by_measurements(self) -> bool:
+        """Say that rows count by the kernel between them."""
+        return False
 
     def _recorded(self, problem: Problem, settings: Any) -> int:
         """Return how many numbers a recorded path takes."""

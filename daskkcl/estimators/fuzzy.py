@@ -13,7 +13,8 @@ from ..schedules.engine import Engine
 from ..schedules.fuzzy import FuzzyResult, full_passes
 from ..schedules.literal import Literal, sample_literal
 from ..schedules.lloyd import open_dataset
-from ..schedules.setup import Problem, Setup
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup
 from ..schedules.start import place_centres, start_rows
 from ..system import resident_bytes
 from .common import documented
@@ -150,6 +151,10 @@ class KFCM(FuzzyClusterer):
         rows = 2 * n * problem.row_bytes
         matrix = Stage("kernel matrix", 0, fixed_bytes=problem.map_bytes + rows + matrix_bytes(n + c, c, d))
         return [self._bound_stage(problem), matrix, labelling_stage(problem, self._n_objects(problem))], {}, 1, 0
+
+    def _by_measurements(self) -> bool:
+        """Say that rows count by the kernel between them."""
+        return False
 
     def _n_objects(self, problem: Problem) -> int:
         return problem.n_rows + problem.c if self.extend == "centres" else problem.c

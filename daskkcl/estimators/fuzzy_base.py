@@ -17,16 +17,19 @@ from ..planning import Stage
 from ..rules.fuzzy import Fuzzy, collapse_bound
 from ..rules.validity import between_centres, centre_products
 from ..schedules.checkpoint import Checkpoint
-from ..schedules.data import Dataset, gather
+from ..schedules.data import gather
+from ..schedules.dataset import Dataset
 from ..schedules.fuzzy import FuzzyResult, FuzzySettings, nearest_prototypes
+from ..schedules.measuring import Reader
 from ..schedules.passes import Labelling, sum_pass
 from ..schedules.predict import lazy_memberships
-from ..schedules.setup import Problem, Setup
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup
 from ..schedules.start import check_init
-from ..schedules.tasks import Model, Reader
+from ..schedules.tasks import Model
 from ..schedules.validity import validity_pass
 from .base import Fitted, KernelClusterer, framed
-from .validation import check_integer, check_real, check_weights, weight_unit
+from .validation import as_limit, check_integer, check_real, check_weights, weight_unit
 
 __all__ = ["FuzzyClusterer", "Resolved"]
 
@@ -243,7 +246,12 @@ class FuzzyClusterer(KernelClusterer):
         return framed(self._row_memberships(), self.__dict__.get("_frame"), "membership")
 
     def predict_proba(
-        self, X: Any, *, component: str | None = None, storage_options: dict[str, Any] | None = None
+        self,
+        X: Any,
+        *,
+        component: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        memory_limit: str | int | None = None,
     ) -> Any:
         """Return the memberships of every row of X, rows summing to 1.
 
@@ -251,9 +259,11 @@ class FuzzyClusterer(KernelClusterer):
         ----------
         X : as for `fit`
         component, storage_options : as for `fit`
+        memory_limit : as for `predict`
         """
         source = self._open_new(X, component, storage_options)
-        return framed(self._answer(source, lazy_memberships(source, self._model)), source.frame, "membership")
+        lazy = lazy_memberships(source, self._model, as_limit(memory_limit))
+        return framed(self._answer(source, lazy), source.frame, "membership")
 
     def score(
         self,

@@ -15,7 +15,8 @@ from ..schedules.chunks import FAN_IN, online_fuzzy
 from ..schedules.engine import Engine
 from ..schedules.fuzzy import FuzzyResult, FuzzySettings, sample_fuzzy
 from ..schedules.literal import Literal, online_literal, sample_literal, single_pass_literal
-from ..schedules.setup import Problem, Setup
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup
 from ..schedules.single import single_pass_fuzzy
 from ..schedules.start import place_centres, start_rows
 from .common import documented
@@ -42,6 +43,10 @@ class _Incremental(FuzzyClusterer):
 
     form: str = "landmark"
     extend: str = "centres"
+
+    def _by_measurements(self) -> bool:
+        """Say whether rows count by their measurements, or by the kernel between them."""
+        return self.form == "landmark"
 
     def _resolve(self, problem: Problem, **own: Any) -> Resolved:
         form = check_choice("form", self.form, ("landmark", "literal"))
@@ -361,6 +366,7 @@ class OnlineKFCM(StreamMixin, _Incremental):
     """
 
     algorithm: ClassVar[str] = "okfcm"
+    watches: ClassVar[str] = "objective of the last merge"
     named_inits: ClassVar[tuple[str, ...]] = ("sample", "d2", "random")
 
     chunk_size: int | float | str = "auto"

@@ -20,7 +20,7 @@ from ..schedules.data import count_entries
 from ..schedules.engine import make_engine
 from ..system import parse_bytes, resident_bytes
 
-__all__ = ["as_numbers", "check_frame", "check_output", "is_url", "open_rows"]
+__all__ = ["as_numbers", "check_frame", "check_output", "is_url", "open_block", "open_rows"]
 
 
 def open_rows(
@@ -54,6 +54,17 @@ def open_rows(
         raise _other_features(estimator, source)
     if reset and source.frame is None:
         estimator.__dict__.pop("feature_dim_", None)
+    return source
+
+
+def open_block(estimator: Any, X: Any, reset: bool) -> ArraySource:
+    """Open a block of a stream, which must be in memory."""
+    source = open_rows(estimator, X, None, None, reset)
+    if not isinstance(source, ArraySource) or source.lazy:
+        raise WrongTypeError(
+            "partial_fit takes a block of rows in memory. For lazy data use fit, which reads them block by block, "
+            "or pass np.asarray(block) for one block after another."
+        )
     return source
 
 

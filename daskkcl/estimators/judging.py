@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -14,19 +15,22 @@ from ..blocks.sources import Source
 from ..errors import InvalidInputError, WrongTypeError
 from ..kernels.rows import SparseRows, public_rows
 from ..measures import ari
-from ..planning import Layout
+from ..planning import Layout, Stage
 from ..progress import Progress
 from ..random import Key, as_key
-from ..schedules.data import Dataset, explain_bad_row, gather, usable
+from ..schedules.data import explain_bad_row, gather, usable
+from ..schedules.dataset import Dataset
 from ..schedules.engine import make_engine
-from ..schedules.judging import Group, judge_pass
-from ..schedules.predict import block_rows
-from ..schedules.tasks import BadRowError
+from ..schedules.judging import Group, judge_pass, judging_stages
+from ..schedules.measuring import BadRowError
+from ..schedules.predict import reading_stage
+from ..schedules.setup import plan_stages
+from ..schedules.sharing import Shared
 from ..schedules.validity import validity_passes
-from ..system import single_threaded
+from ..system import return_large_arrays, single_threaded
 from .base import KernelClusterer
 from .inputs import open_rows
-from .validation import check_choice, check_integer, check_real
+from .validation import as_limit, check_choice, check_integer, check_real
 
 __all__ = ["INDICES", "judge", "stability", "validity"]
 
@@ -45,6 +49,7 @@ def validity(
     client: Any = None,
     component: str | None = None,
     storage_options: dict[str, Any] | None = None,
+    memory_limit: str | int | None = None,
 ) -> dict[str, float]:
     """Return validity indices of the partition that a model makes of some rows, in two passes over them.
 
@@ -62,6 +67,9 @@ def validity(
     random_state : int
         Of the sample.
     client, component, storage_options : as for `fit`
+    memory_limit : str or int, optional
+        The most memory the process (on a cluster, each worker) may occupy meanwhile; what cannot fit is refused before
+        anything is read. Without it: what the process has, and six tenths of what is free.
 
     Returns
     -------
@@ -91,7 +99,8 @@ def validity(
         raise WrongTypeError(f"{model!r} is no model of daskkcl; pass one that was fitted.")
     check_is_fitted(model)
     source = model._open_new(X, component, storage_options)
-    return judge([model], source, indices, n_sample, as_key(random_state), client)[0]
+    limit = as_limit(memory_limit)
+    return judge([model], source, indices, n_sample, as_key(random_state), client, memory_limit=limit)[0]
 
 
 def judge(
@@ -101,23 +110,33 @@ def judge(
     n_sample: int,
     key: Key,
     client: Any = None,
+    memory_limit: int | None = None,
+    shared: Shared | None = None,
 ) -> list[dict[str, float]]:
-    """Return the indices of several models on the same rows, which are read together."""
+    """Return the indices of several models on the same rows, which are read together.
+
+    With `shared`, the measurements that the models were fitted to are read in place of the rows.
+    """
     wanted = _checked(indices, models)
     n_sample = check_integer("n_sample", n_sample, 2)
-    groups = _groups(models)
+    read: Any = source if shared is None else shared.read
+    groups = _groups(models) if shared is None else _measured_groups(models, shared)
     engine = make_engine(client, Progress(False))
-    widest = max(groups, key=lambda group: group.reader.tile_rows)  # powers of two: a multiple of every other
-    answer_bytes = 8 * sum(model._model.centres.n_clusters for model in models)
-    layout: Layout = block_rows(source, widest.reader, answer_bytes, engine.threads)
-    data = Dataset(engine, source, layout)
+    stages = judging_stages(read, groups, n_sample, "silhouette" in wanted)
+    layout = plan_stages(engine, stages, source.n_rows, memory_limit).layout("judging")
+    if memory_limit is not None and engine.local:
+        return_large_arrays()
+    data = Dataset(engine, read, layout)
+    rows_of = None if shared is None else source
     with single_threaded():
         try:
-            found = judge_pass(data, groups, n_sample, key.child("judged"), [name for name in wanted if name in _CRISP])
+            crisp = [name for name in wanted if name in _CRISP]
+            found = judge_pass(data, groups, n_sample, key.child("judged"), crisp, rows_of)
             fuzzy = [name for name in wanted if name in _FUZZY]
-            more = validity_passes(data, [model._model for model in models]) if fuzzy else [{}] * len(models)
+            own = [(group.reader, group.numbers, group.models) for group in groups]
+            more = validity_passes(data, own) if fuzzy else [{}] * len(models)
         except BadRowError as error:
-            raise explain_bad_row(engine, source, layout, error) from None
+            raise explain_bad_row(engine, read, layout, error) from None
     every = ({**scores, **others} for scores, others in zip(found, more, strict=True))
     return [{name: scores[name] for name in wanted} for scores in every]
 
@@ -151,6 +170,20 @@ def _groups(models: Sequence[Any]) -> list[Group]:
     ]
 
 
+def _measured_groups(models: Sequence[Any], shared: Shared) -> list[Group]:
+    """Put models together that read the same measurements through the same map."""
+    groups: dict[int, list[int]] = {}
+    for number, model in enumerate(models):
+        groups.setdefault(id(shared.maps[model.n_clusters_][0]), []).append(number)
+    found = []
+    for members in groups.values():
+        first = models[members[0]]
+        reader = shared.reader(first.n_clusters_)
+        own = tuple(replace(models[k]._model, reader=reader) for k in members)
+        found.append(Group(reader, tuple(members), own, first._model.reader.map_))
+    return found
+
+
 def _same(one: Any, other: Any) -> bool:
     a, b = one.map_, other.map_
     if a is b:
@@ -174,6 +207,7 @@ def stability(
     random_state: Any = 0,
     component: str | None = None,
     storage_options: dict[str, Any] | None = None,
+    feature_dim: str | None = None,
 ) -> dict[str, float]:
     """Return how much partitions agree that the same estimator makes of different samples of the rows.
 
@@ -183,7 +217,7 @@ def stability(
     Parameters
     ----------
     model : KernelClusterer
-        Fitted or not: its parameters count.
+        Fitted or not: its parameters count. Its `memory_limit` holds here too: the pool is planned, then every fit.
     X : as for `fit`
     n_resamples : int, default 10
     n_rows : int, default 5000
@@ -191,7 +225,7 @@ def stability(
     share : float, default 0.5
         Share of the pool that each fit has.
     random_state : int
-    component, storage_options : as for `fit`
+    component, storage_options, feature_dim : as for `fit`
 
     Returns
     -------
@@ -215,9 +249,9 @@ def stability(
     n_resamples = check_integer("n_resamples", n_resamples, 2)
     n_rows, share = check_integer("n_rows", n_rows, 2), check_real("share", share, 0, 1)
     fresh, key = clone(model), as_key(random_state).child("stability")
-    source = open_rows(fresh, X, component, storage_options, reset=True)
+    source = open_rows(fresh, X, component, storage_options, True, feature_dim)
     engine = make_engine(None, Progress(False))
-    layout = Layout("sampling", min(source.n_rows, 2**14), engine.threads, 0)
+    layout = _pool_layout(engine, source, min(n_rows, source.n_rows), as_limit(fresh.memory_limit))
     numbers = np.sort(key.child("pool").rows(source.n_rows, 0, min(n_rows, source.n_rows)))
     with single_threaded():
         numbers = numbers[usable(engine, source, numbers, layout)]
@@ -230,3 +264,11 @@ def stability(
         labels.append(np.asarray(one.fit(pool[chosen]).predict(pool)))
     agreement = [ari(a, b) for a, b in combinations(labels, 2)]
     return {"stability": float(np.mean(agreement)), "stability_std": float(np.std(agreement))}
+
+
+def _pool_layout(engine: Any, source: Source, n_rows: int, memory_limit: int | None) -> Layout:
+    """Return how a pool of so many rows is read and held, or refuse."""
+    remedy = "draw a smaller pool (n_rows)"
+    pool = Stage("pool", row_bytes=0, fixed_bytes=4 * n_rows * (source.mean_bytes + 8), remedy=remedy)
+    drawing = reading_stage("sampling", source, 1, 0, fixed_bytes=2 * n_rows * (source.mean_bytes + 8), remedy=remedy)
+    return plan_stages(engine, [pool, drawing], source.n_rows, memory_limit).layout("sampling")

@@ -14,7 +14,8 @@ from ..planning import Stage
 from ..rules.crisp import Nearest, NearestL1
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.lloyd import kernel_k_means, open_dataset
-from ..schedules.setup import Problem, Setup
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup
 from ..schedules.start import check_init, place_centres
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer

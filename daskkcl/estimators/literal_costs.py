@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import InvalidInputError
 from ..maps.recipes import Landmarks
 from ..planning import Stage
-from ..schedules.setup import Problem
+from ..schedules.problem import Problem
 
 __all__ = ["check_literal_start", "labelling_stage", "matrix_bytes", "placing_problem"]
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import Source
 from ..errors import InvalidInputError
 from ..kernels import Kernel, as_kernel
@@ -17,12 +18,22 @@ from ..progress import Progress
 from ..random import as_key
 from ..schedules.data import explain_bad_row
 from ..schedules.engine import make_engine
+from ..schedules.measuring import BadRowError
 from ..schedules.predict import block_rows, compute_here, lazy_measurements
-from ..schedules.setup import Problem, base_stages, plan_run, prepare
-from ..schedules.tasks import BadRowError
-from ..system import parse_bytes, single_threaded
+from ..schedules.problem import Problem
+from ..schedules.setup import base_stages, plan_run, prepare
+from ..system import single_threaded
 from .inputs import check_output, open_rows
-from .validation import block_dtype, check_choice, check_integer, check_kernel_params, check_landmarks
+from .validation import (
+    as_limit,
+    block_dtype,
+    check_choice,
+    check_integer,
+    check_kernel_params,
+    check_landmarks,
+    check_scale,
+    scaled_source,
+)
 
 __all__ = ["LandmarkTransformer", "MapTransformer", "documented_map", "optional_number"]
 
@@ -41,6 +52,9 @@ landmarks : {"uniform", "kmeans", "leverage"} or array, default "uniform"
 n_landmarks : int, optional
     500 by default, fewer if there are fewer rows."""
 _REST = """\
+scale : {"standard", "minmax", "unit"}, optional
+    Scale features as rows are read: to mean 0 and variance 1, to 0...1, or each row to length 1. What all rows have to
+    be looked at for is found in the pass that draws the sample; it is kept in `scaler_`, and `transform` scales too.
 memory_limit : str or int, optional
     The most memory the process may occupy while fitting, such as ``"512MiB"``.
 dtype : {"float32", "float64"}, optional
@@ -57,6 +71,8 @@ progress : bool or callable, optional
 Attributes
 ----------
 n_features_in_ : int
+scaler_ : Scaler or None
+    How rows are scaled.
 plan_ : Plan
     Blocks, threads, and the memory they take."""
 
@@ -79,6 +95,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     kernel: Any = "rbf"
     gamma: Any = "auto"
     kernel_params: dict[str, Any] | None = None
+    scale: str | None = None
     memory_limit: str | int | None = None
     dtype: Any = None
     random_state: Any = None
@@ -141,7 +158,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             landmarks, n_landmarks = self.size(source)
             check_choice("missing", self.missing, ("warn", "raise", "fill"))
             problem = Problem(
-                source=source,
+                source=scaled_source(check_scale(self.scale, source), source),
                 n_clusters=min(_ALONE, source.n_rows),
                 recipe=self.recipe(),
                 kernel=self.checked_kernel(),
@@ -150,7 +167,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 dtype=block_dtype(self.dtype, source),
                 nan=check_choice("nan", self.nan, ("raise", "drop")),
                 key=as_key(self.random_state),
-                memory_limit=None if self.memory_limit is None else parse_bytes(self.memory_limit),
+                memory_limit=as_limit(self.memory_limit),
                 scratch=None if self.scratch is None else str(self.scratch),
                 keep_codes=False,
             )
@@ -161,7 +178,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             except BadRowError as error:
                 raise explain_bad_row(engine, source, plan.layout("sampling"), error) from None
             setup.scratch.close()
-        self._reader = setup.row_reader
+        self._reader, self.scaler_ = setup.row_reader, setup.problem.scaler
         self._n_features_out = setup.row_map.n_measurements
         self.plan_ = plan
         return self
@@ -180,6 +197,8 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         source = open_rows(self, X, component, storage_options, reset=False)
         check_output(self, source)
         source.check_missing(self.missing)
+        scaler = self.__dict__.get("scaler_")
+        source = source if scaler is None else ScaledSource(source, scaler.name, scaler)
         values, frame = lazy_measurements(source, self._reader), source.frame
         try:
             values = values if source.lazy else compute_here(values)

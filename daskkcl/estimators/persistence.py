@@ -22,7 +22,8 @@ from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
 from ..rules.index import CentreIndex, require_index
 from ..rules.scaling import SCALES, Scaler
-from ..schedules.tasks import Model, Reader
+from ..schedules.measuring import Reader
+from ..schedules.tasks import Model
 from ..system import available_bytes, format_bytes, version
 
 __all__ = ["load_model", "save_model"]

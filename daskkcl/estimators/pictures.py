@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.scaled import stored_rows
+from ..blocks.sources import Source
 from ..drawing import charts
 from ..drawing.canvas import literal, need_matplotlib
 from ..errors import InvalidInputError
@@ -18,7 +20,7 @@ from ..schedules.predict import compute_here
 if TYPE_CHECKING:
     from .base import KernelClusterer
 
-__all__ = ["Pictures", "in_memory", "rows_to_keep"]
+__all__ = ["Pictures", "in_memory", "rows_to_keep", "some_rows"]
 
 _KEPT_ROWS, _KEPT_BYTES = 2000, 4 * 2**20
 _RUNS = 25  # stretches of rows that are read of lazy data: few chunks, spread over all of them
@@ -28,6 +30,18 @@ def rows_to_keep(sample: Any, row_bytes: int, scaler: Any = None) -> Any:
     """Return the part of a run's random sample that a model keeps to be drawn with, in units of the data."""
     rows = sample[: min(_KEPT_ROWS, max(1, _KEPT_BYTES // max(1, row_bytes)))]
     return public_rows(rows if scaler is None else scaler.undo(rows))
+
+
+def some_rows(source: Source, n_rows: int) -> Any:
+    """Return some rows of a source in memory, as they are stored."""
+    source, n = stored_rows(source), source.n_rows
+    if not source.lazy:
+        rows = public_rows(compute_here(source.blocks([0, n])))
+        return rows if n <= n_rows else rows[np.sort(as_key(0).child("drawn").rows(n, 0, n_rows))]
+    runs = min(_RUNS, max(1, n // max(1, n_rows // _RUNS)))
+    length = min(n // runs, -(-n_rows // runs))
+    pieces = [compute_here(source.blocks([a, a + length])) for a in (k * (n // runs) for k in range(runs))]
+    return public_rows(join_blocks(pieces))
 
 
 def in_memory(labels: Any) -> NDArray[Any]:
@@ -87,14 +101,13 @@ class Pictures:
             The most rows to draw.
         """
         model, rows = self._model, self._rows(X, n_rows)
-        labels = model.predict(rows)
+        labels = self._ask("predict", rows)
         if rows.shape[1] == 2 and not hasattr(rows, "tocsr"):
-            return charts.scatter(
-                np.asarray(rows, dtype=float), labels, model.n_clusters_, self._names(), model.predict, ax
-            )
-        points = charts.plane_of_centres(np.asarray(model.transform(rows), dtype=float) ** 2)
+            regions = lambda points: self._ask("predict", points)  # noqa: E731
+            return charts.scatter(np.asarray(rows, dtype=float), labels, model.n_clusters_, self._names(), regions, ax)
+        points = charts.plane_of_centres(self._ask("transform", rows).astype(float) ** 2)
         axes = {1: ("distance to the centre", ""), 2: ("nearer to 1  -  nearer to 0", "distance to the nearer centre")}
-        names = axes.get(model.n_clusters_, ("first direction between centres", "second"))
+        names = axes.get(model.n_clusters_, ("a direction between centres", "another"))
         return charts.scatter(points, labels, model.n_clusters_, names, None, ax)
 
     def memberships(self, X: Any = None, *, ax: Any = None, n_rows: int = 1000) -> Any:
@@ -108,7 +121,7 @@ class Pictures:
             raise InvalidInputError(
                 f"{type(self._model).__name__} gives each row one cluster: only the fuzzy algorithms have memberships."
             )
-        return charts.membership_bars(np.asarray(self._model.predict_proba(self._rows(X, n_rows))), ax)
+        return charts.membership_bars(self._ask("predict_proba", self._rows(X, n_rows)), ax)
 
     def silhouette(self, X: Any = None, *, ax: Any = None, n_rows: int = 2000) -> Any:
         """Draw the simplified silhouette of rows: how much nearer their own centre is than the next.
@@ -120,7 +133,7 @@ class Pictures:
         rows = self._rows(X, n_rows)
         if self._model.n_clusters_ < 2:
             raise InvalidInputError("A silhouette compares clusters, and there is one.")
-        return charts.silhouette_bars(np.asarray(self._model.transform(rows)), self._model.predict(rows), ax)
+        return charts.silhouette_bars(self._ask("transform", rows), self._ask("predict", rows), ax)
 
     def confusion(self, y: Any, labels: Any = None, *, ax: Any = None) -> Any:
         """Draw how known classes fall into clusters.
@@ -173,6 +186,12 @@ class Pictures:
         shown = None if points is None else (points - middle) @ axes
         return charts.seed_paths((path - middle) @ axes, shown, ("first direction of the seeds", "second"), ax)
 
+    def _ask(self, method: str, rows: Any) -> NDArray[Any]:
+        """Return what a method of the model says of rows in memory, which have no names of columns."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return np.asarray(getattr(self._model, method)(rows))
+
     def _names(self) -> tuple[str, str]:
         names = [literal(name) for name in getattr(self._model, "feature_names_in_", ("feature 0", "feature 1"))]
         return names[0], names[1]
@@ -184,12 +203,4 @@ class Pictures:
             if kept is None:
                 raise InvalidInputError("This model keeps no rows to draw; pass some: model.plot.scatter(X).")
             return kept[:n_rows]
-        source = stored_rows(self._model._open_new(X, None, None))
-        n = source.n_rows
-        if not source.lazy:
-            rows = public_rows(compute_here(source.blocks([0, n])))
-            return rows if n <= n_rows else rows[np.sort(as_key(0).child("drawn").rows(n, 0, n_rows))]
-        runs = min(_RUNS, max(1, n // max(1, n_rows // _RUNS)))
-        length = min(n // runs, -(-n_rows // runs))
-        pieces = [compute_here(source.blocks([a, a + length])) for a in (k * (n // runs) for k in range(runs))]
-        return public_rows(join_blocks(pieces))
+        return some_rows(self._model._open_new(X, None, None), n_rows)

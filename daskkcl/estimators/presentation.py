@@ -6,6 +6,7 @@ import base64
 import io
 import os
 import platform
+import warnings
 from collections.abc import Callable
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -16,13 +17,28 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..drawing import html
-from ..errors import DaskkclError, InvalidInputError
+from ..errors import DaskkclError, InvalidInputError, MemoryLimitError
+from ..random import as_key
+from ..schedules.predict import compute_here, lazy_labels
 from ..system import format_bytes
-from .pictures import Pictures, in_memory
+from .pictures import Pictures, in_memory, some_rows
+from .validation import as_limit, check_choice
 
 __all__ = ["Presented"]
 
 _LIBRARIES = ("daskkcl", "numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "xarray")
+
+_DRAWN = _JUDGED = 2000  # rows that are drawn, and those that a silhouette is estimated from
+_INDICES = {
+    "silhouette": (f"silhouette (up to {_JUDGED:,} rows, as many of each cluster)", "more, up to 1"),
+    "silhouette_simplified": ("silhouette by distances to centroids", "more, up to 1"),
+    "davies_bouldin": ("Davies–Bouldin", "less"),
+    "calinski_harabasz": ("Caliński–Harabasz", "more"),
+    "partition_coefficient": ("partition coefficient", "more, up to 1"),
+    "partition_entropy": ("partition entropy", "less"),
+    "xie_beni": ("Xie–Beni", "less"),
+    "fukuyama_sugeno": ("Fukuyama–Sugeno", "less"),
+}
 
 
 class Presented:
@@ -34,8 +50,18 @@ class Presented:
         check_is_fitted(self)
         return Pictures(self)  # type: ignore[arg-type]
 
-    def report(self, path: Any, *, y: Any = None, overwrite: bool = False) -> Path:
-        """Write one page of HTML about the fitted model: figures, parameters, versions, plan against measured.
+    def report(
+        self,
+        path: Any,
+        X: Any = None,
+        *,
+        y: Any = None,
+        validity: str | None = "rows",
+        overwrite: bool = False,
+        component: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> Path:
+        """Write one page of HTML about the fitted model: figures, validity, parameters, versions, plan and measured.
 
         The page needs nothing from anywhere: it can be mailed, or opened years later.
 
@@ -43,10 +69,18 @@ class Presented:
         ----------
         path : path
             Where to write it.
+        X : as for `fit`, optional
+            Rows to draw and to judge. By default those that the model was fitted to, where it can read them again, and
+            else the sample of them that it keeps; a model that was loaded has neither.
         y : array of shape (n,), optional
             Known classes of the rows, to compare the clusters with.
+        validity : {"rows", "sample"} or None, default "rows"
+            What the validity indices are of: all rows, which takes two more passes over data that are not in memory
+            (three for memberships), block by block within `memory_limit`; or the sample that the model keeps. None
+            leaves them out.
         overwrite : bool
             Replace a file that is there.
+        component, storage_options : as for `fit`, of X
 
         Returns
         -------
@@ -60,7 +94,10 @@ class Presented:
             raise InvalidInputError(f"{str(target)!r} exists; pass overwrite=True to replace it.")
         if not target.parent.is_dir():
             raise InvalidInputError(f"There is no folder {str(target.parent)!r} to write the page to.")
-        text = _page(self, y)
+        if validity is not None:
+            check_choice("validity", validity, ("rows", "sample"))
+        source = None if X is None else self._open_new(X, component, storage_options)  # type: ignore[attr-defined]
+        text = _page(self, source, y, validity)
         half = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             half.write_text(text, encoding="utf-8")
@@ -129,30 +166,36 @@ def _given(model: Any) -> list[tuple[str, str]]:
     return given
 
 
-def _page(model: Any, y: Any) -> str:
+def _page(model: Any, source: Any, y: Any, validity: str | None) -> str:
     name = type(model).__name__
-    known = None if y is None else np.asarray(y)
+    known, labels = (None, None) if y is None else (np.ravel(np.asarray(y)), _labels(model, source))
+    judged = [] if validity is None else ["<h2>Validity</h2>", _validity(model, source, validity)]  # before pictures
+    rows = None if source is None else some_rows(source, _DRAWN)
     figures = [
         ("Convergence", lambda ax: model.plot.convergence(ax)),
         ("Cluster sizes", lambda ax: model.plot.sizes(ax)),
-        ("Rows in the plane where centres lie farthest apart", lambda ax: model.plot.scatter(ax=ax)),
-        ("How much nearer each row is to its own centre than to the next", lambda ax: model.plot.silhouette(ax=ax)),
+        ("Rows in the plane where centres lie farthest apart", lambda ax: model.plot.scatter(rows, ax=ax)),
+        (
+            "How much nearer each row is to its own centre than to the next",
+            lambda ax: model.plot.silhouette(rows, ax=ax),
+        ),
     ]
     if model.fuzzy:
-        figures.append(("Memberships of a sample", lambda ax: model.plot.memberships(ax=ax)))
+        figures.append(("Memberships of a sample", lambda ax: model.plot.memberships(rows, ax=ax)))
     if getattr(model, "n_clusters_evidence_", None):
         figures.append(("Why this number of clusters", lambda ax: model.plot.n_clusters(ax)))
     if hasattr(model, "seed_path_"):
-        figures.append(("Ways of the seeds", lambda ax: model.plot.seeds(ax=ax)))
+        figures.append(("Ways of the seeds", lambda ax: model.plot.seeds(rows, ax=ax)))
     if known is not None:
-        figures.insert(2, ("Known classes in clusters", lambda ax: model.plot.confusion(known, ax=ax)))
+        figures.insert(2, ("Known classes in clusters", lambda ax: model.plot.confusion(known, labels, ax=ax)))
     parts = [
         f"<h1>{escape(name)}</h1>",
         _summary(model),
         "<h2>Pictures</h2>",
         f"<div class='side'>{''.join(_figure(caption, draw) for caption, draw in figures)}</div>",
     ]
-    parts += [_agreement(model, known)] if known is not None else []
+    parts += judged
+    parts += [_agreement(known, labels)] if known is not None else []
     parts += ["<h2>Parameters</h2>", "<div class='wide'>"]
     parts.append(html.table([(key, _short(value)) for key, value in model.get_params(deep=False).items()]))
     parts.append("</div>")
@@ -161,6 +204,42 @@ def _page(model: Any, y: Any) -> str:
     libraries = [(library, _version(library)) for library in _LIBRARIES]
     parts += ["<h2>Versions</h2>", html.table([("Python", platform.python_version()), *libraries])]
     return html.page(f"{name}: {model.n_clusters_} clusters", "\n".join(parts))
+
+
+def _validity(model: Any, source: Any, which: str) -> str:
+    """Return a table of indices, with what they are of."""
+    from .judging import judge
+
+    fitted, kept = model.__dict__.get("_source"), model.__dict__.get("_shown")
+    fitted = fitted if fitted is not None and fitted.lazy else None  # rows in memory were the caller's
+    source = fitted if source is None and which == "rows" else source
+    note = ""
+    if source is not None and which == "rows":
+        try:
+            found = judge([model], source, None, _JUDGED, as_key(0), memory_limit=as_limit(model.memory_limit))[0]
+            return _indices(found, f"Of all {source.n_rows:,} rows")
+        except MemoryLimitError as error:
+            note = f"All rows were not judged: {error} "
+    rows = kept if source is None or note else some_rows(source, _DRAWN)
+    if rows is None:
+        return f"<p>{escape(note)}A model that was loaded keeps no rows to judge: pass some, as X.</p>"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rows that are kept have no names of columns
+        own = model._open_new(rows, None, None)
+    found = judge([model], own, None, _JUDGED, as_key(0))[0]
+    return _indices(found, f"{note}Of a sample of {own.n_rows:,} rows")
+
+
+def _indices(found: dict[str, float], what: str) -> str:
+    rows = [(_INDICES[name][0], html.number(_value(value)), _INDICES[name][1]) for name, value in found.items()]
+    text = f"{what}, in the feature space of the model; every row counts once."
+    return f"<p class='faint'>{escape(text)}</p>" + html.table(rows, ("index", "value", "better"))
+
+
+def _value(value: float) -> str:
+    if np.isnan(value):
+        return "none: there is one cluster"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _short(value: Any) -> str:
@@ -196,10 +275,21 @@ def _caption(text: str) -> str:
     return f"<figure><figcaption>{escape(text)}</figcaption></figure>"
 
 
-def _agreement(model: Any, known: Any) -> str:
+def _labels(model: Any, source: Any) -> Any:
+    """Return the labels that known classes are compared with."""
+    if source is not None:
+        return np.asarray(compute_here(lazy_labels(source, model._model)))
+    if model.__dict__.get("_source") is None:
+        raise InvalidInputError(
+            f"Known classes are compared with labels, and these are not {model._not_kept}: pass the rows too, as X."
+        )
+    return in_memory(model.labels_)
+
+
+def _agreement(known: Any, labels: Any) -> str:
     from ..measures import ari, nmi
 
-    labels, classes = in_memory(model.labels_), np.unique(np.ravel(known), return_inverse=True)[1]
+    classes = np.unique(known, return_inverse=True)[1]
     rows = [
         ("normalised mutual information", f"{nmi(classes, labels):.4f}"),
         ("adjusted Rand index", f"{ari(classes, labels):.4f}"),

@@ -14,16 +14,17 @@ from ..kernels import as_kernel
 from ..maps import recipes
 from ..random import Key
 from ..rules.scaling import Scaler
-from ..schedules.setup import Problem
-from ..system import parse_bytes
+from ..schedules.problem import Problem
 from .maps import MAPS, MapTransformer
 from .validation import (
+    as_limit,
     block_dtype,
     check_choice,
     check_kernel_params,
     check_landmarks,
     check_n_clusters,
     check_scale,
+    scaled_source,
     uses_index,
 )
 
@@ -44,14 +45,11 @@ def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False)
         dtype = map_["recipe"].map_.dtype
     n_clusters = check_n_clusters(getattr(estimator, estimator.counted), source.n_rows, estimator.counted)
     check_choice("missing", estimator.missing, ("warn", "raise", "fill"))
-    scale = check_scale(estimator.scale, source)
-    if scale is not None and isinstance(map_["recipe"], recipes.Fixed):
-        raise InvalidInputError(
-            f"map= was fitted to rows as they are, and scale={scale!r} would hand it others: leave out scale=, or pass "
-            "a map that is not fitted."
-        )
-    if scale is not None and not scaled:
-        source = ScaledSource(source, scale, Scaler(scale) if scale == "unit" else None)
+    scale, scaler = _scale(estimator, source, scaled)
+    if scaler is not None:
+        source = ScaledSource(source, scaler.name, scaler)
+    elif not scaled:
+        source = scaled_source(scale, source)
     problem = Problem(
         source=source,
         n_clusters=n_clusters,
@@ -59,12 +57,34 @@ def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False)
         dtype=dtype,
         nan=check_choice("nan", estimator.nan, ("raise", "drop")),
         key=key,
-        memory_limit=None if estimator.memory_limit is None else parse_bytes(estimator.memory_limit),
+        memory_limit=as_limit(estimator.memory_limit),
         scratch=None if estimator.scratch is None else str(estimator.scratch),
     )
     return replace(
         problem, indexed=uses_index(getattr(estimator, "nearest", "exact"), n_clusters, problem.n_measurements)
     )
+
+
+def _scale(estimator: Any, source: Source, stream: bool) -> tuple[str | None, Scaler | None]:
+    """Return how rows are to be scaled, by the estimator or by its map; and the scaler of a map that is fitted."""
+    scale, map_ = check_scale(estimator.scale, source), getattr(estimator, "map", None)
+    map_ = map_.estimator if isinstance(map_, FrozenEstimator) else map_
+    if not isinstance(map_, MapTransformer):
+        return scale, None
+    fitted, own = map_.__sklearn_is_fitted__(), map_.scale
+    if scale is not None and fitted:
+        as_they_are = "rows as they are" if map_.scaler_ is None else "rows that it scales itself"
+        raise InvalidInputError(
+            f"map= was fitted to {as_they_are}, and scale={scale!r} would hand it others: leave out scale=, or pass "
+            "a map that is not fitted."
+        )
+    if scale is not None and own is not None:
+        raise InvalidInputError(f"map= has a scale of its own, {own!r}: give scale= to the map or here, not to both.")
+    if own is not None and stream:
+        raise InvalidInputError("The rows of a stream are scaled before they meet a map: give scale= to the estimator.")
+    if fitted:
+        return None, map_.scaler_
+    return scale if own is None else check_scale(own, source), None
 
 
 def _map(estimator: Any, source: Source) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from ..schedules.found import (
     exact_variance,
     total_variance,
 )
+from ..schedules.problem import Problem
 from ..schedules.sequential import SequentialWalk, compete_row_by_row
-from ..schedules.setup import Problem, Setup
+from ..schedules.setup import Setup
 from ..schedules.start import check_init, place_centres
 from .base import Fitted, KernelClusterer
 from .common import documented

@@ -11,7 +11,8 @@ from ..rules.crisp import Nearest
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.lloyd import open_dataset
 from ..schedules.neural_gas import batch_neural_gas
-from ..schedules.setup import Problem, Setup
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup
 from ..schedules.start import check_init, place_centres
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer

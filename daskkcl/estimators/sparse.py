@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import ArraySource, Source
 from ..blocks.sparse import in_memory
-from ..errors import InvalidInputError, WrongTypeError
+from ..errors import InvalidInputError
 from ..kernels import as_kernel
+from ..kernels.rows import join_blocks, public_rows
 from ..maps.recipes import SparseKernel
 from ..maps.sparse_kernel import SparseKernelMap
 from ..planning import Stage
@@ -24,14 +25,16 @@ from ..rules.sparse_kernel import Buffer, Growth, buffer_centres, finish_buffer,
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.competitive_stream import label_rows
 from ..schedules.engine import make_engine
-from ..schedules.setup import Problem, Setup, prepare
+from ..schedules.measuring import Reader
+from ..schedules.problem import Problem
+from ..schedules.setup import Setup, prepare
 from ..schedules.sparse_kernel import Stream, first_buffer, grow_buffer, meet_stream
-from ..schedules.tasks import Model, Reader
+from ..schedules.tasks import Model
 from ..system import single_threaded
 from .base import Fitted, KernelClusterer, warn_if_unclear
 from .common import documented
 from .competitive import shuffle_stages
-from .inputs import open_rows
+from .inputs import open_block
 from .problems import make_problem
 from .validation import check_integer, check_kernel_params, stream_scaler, uses_index
 
@@ -42,7 +45,7 @@ __all__ = ["SparseKernelKMeans"]
 class _Settings:
     max_rows: int
     batch_rows: int
-    every: int
+    every: int | None
     n_init: int
     max_iter: int
 
@@ -70,9 +73,9 @@ class SparseKernelKMeans(KernelClusterer):
         The most rows of the buffer, twice `buffer_size` by default; beyond, those of least leverage leave.
     batch_size : int, default 1000
         Rows that meet the buffer as it is; those that are to enter do so behind them.
-    recluster_every : int, default 10
+    recluster_every : int, optional
         Eigenvectors and clusters are made again when so many rows are to enter; until then they wait. In the end all
-        enter.
+        enter. By default 10, and with more than a hundred clusters a tenth of them.
     n_init : int, default 10
         Seedings of k-means on the buffer, at the beginning and in the end; one for 512 clusters and more. In between it
         goes on from where it was.
@@ -83,7 +86,7 @@ class SparseKernelKMeans(KernelClusterer):
     Attributes
     ----------
     {attributes}
-    buffer_ : ndarray of shape (s, n_features)
+    buffer_ : ndarray (or scipy array, of sparse rows) of shape (s, n_features)
         The rows of the buffer.
     buffer_row_numbers_ : ndarray of shape (s,)
         Their numbers in the data.
@@ -122,7 +125,7 @@ class SparseKernelKMeans(KernelClusterer):
     n_neighbors: int | None = None
     max_buffer: int | None = None
     batch_size: int = 1000
-    recluster_every: int = 10
+    recluster_every: int | None = None
     n_init: int = 10
     max_iter: int = 100
     nearest: str = "auto"
@@ -151,22 +154,27 @@ class SparseKernelKMeans(KernelClusterer):
         recipe = SparseKernel(p, min(most, n), isinstance(self.n_clusters, str))
         return {"recipe": recipe, "kernel": kernel, "landmarks": "uniform", "n_landmarks": min(size, n)}
 
+    def _by_measurements(self) -> bool:
+        """Say that rows count by the kernel with a buffer that grows."""
+        return False
+
     def _settings(self, problem: Problem | None) -> _Settings:
         return _Settings(
             max_rows=self._sizes()[1],
             batch_rows=check_integer("batch_size", self.batch_size, 1),
-            every=check_integer("recluster_every", self.recluster_every, 1),
+            every=None if self.recluster_every is None else check_integer("recluster_every", self.recluster_every, 1),
             n_init=check_integer("n_init", self.n_init, 1),
             max_iter=check_integer("max_iter", self.max_iter, 1),
         )
 
     def _growth(self, settings: _Settings, n_clusters: int, key: Key) -> Growth:
-        return Growth(n_clusters, settings.max_rows, settings.every, settings.n_init, settings.max_iter, key)
+        every = settings.every or max(10, n_clusters // 10)  # eigenvectors cost as much as there are clusters
+        return Growth(n_clusters, settings.max_rows, every, settings.n_init, settings.max_iter, key)
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         batch = min(settings.batch_rows, problem.n_rows)
         one_batch = batch * (2 * problem.source.n_features * 8 + problem.measured_bytes + 8 * problem.c + 64)
-        waiting = (settings.every + batch) * problem.row_bytes
+        waiting = (self._growth(settings, problem.c, problem.key).every + batch) * problem.row_bytes
         stages, scratch = shuffle_stages(
             problem,
             batch,
@@ -195,10 +203,10 @@ class SparseKernelKMeans(KernelClusterer):
         return {"buffer_row_numbers_": buffer.numbers, "n_entered_": buffer.n_entered}
 
     @property
-    def buffer_(self) -> NDArray[Any]:
+    def buffer_(self) -> Any:
         """The rows of the buffer."""
         check_is_fitted(self)
-        return self._sparse.rows
+        return public_rows(self._sparse.rows)
 
     @property
     def leverage_(self) -> NDArray[np.float64]:
@@ -231,18 +239,13 @@ class SparseKernelKMeans(KernelClusterer):
         self
         """
         first = not hasattr(self, "_model")
-        source = open_rows(self, X, None, None, reset=first)
-        if not isinstance(source, ArraySource) or source.lazy:
-            raise WrongTypeError(
-                "partial_fit takes rows in memory. For lazy data use fit, which reads them block by block, or pass "
-                "np.asarray(block) for one block after another."
-            )
+        source = open_block(self, X, reset=first)
         if first:
             self.scaler_ = stream_scaler(self.scale, source)
         scaler = self.__dict__.get("scaler_")
         source = source if scaler is None else in_memory(scaler.apply(source.array))
         stream = Stream(None, 0) if first else self._stream_so_far()
-        rows = source.array if stream.tail is None else np.concatenate([stream.tail, source.array])
+        rows = source.array if stream.tail is None else join_blocks([stream.tail, source.array])
         key = self._key() if first else self._stream_key
         settings = self._settings(None)
         with single_threaded():

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.sources import ArraySource
 from ..blocks.sparse import in_memory
-from ..errors import InvalidInputError, WrongTypeError
+from ..errors import InvalidInputError
 from ..maps.base import Centres
 from ..progress import Progress
 from ..rules.competitive import Rates, Winners
@@ -24,9 +24,9 @@ from ..schedules.start import place_centres
 from ..schedules.tasks import Model
 from ..system import single_threaded
 from .base import warn_if_unclear
-from .inputs import open_rows
+from .inputs import open_block
 from .problems import make_problem
-from .validation import check_choice, check_integer, check_real, check_scale
+from .validation import check_choice, check_integer, check_scale
 
 __all__ = ["StreamMixin"]
 
@@ -51,8 +51,9 @@ class StreamMixin:
 
         The first block (or an earlier `fit`, or a loaded model) gives scaling, landmarks, the kernel's width and first
         centres, so it should be a fair sample, unless `landmarks`, `gamma` and `init` are given. The learning rate is
-        ``rate_start / (1 + u / 10)``, not below `rate_end`, after u updates: subsets met, or, row by row, rows met for
-        each cluster. ``subset_size="auto"`` is two rows for each cluster here. `max_epochs` and `tol` are for `fit`.
+        ``rate_start / (1 + u / 10)``, not below `rate_end` (1 and 1e-5 by default here), after u updates: subsets met,
+        or, row by row, rows met for each cluster. ``subset_size="auto"`` is two rows for each cluster here.
+        `max_epochs` and `tol` are for `fit`.
         Clusters keep their numbers from block to block; ``labels_`` and ``cluster_sizes_`` are those of the last block.
 
         Parameters
@@ -66,12 +67,7 @@ class StreamMixin:
         self
         """
         first = not hasattr(self, "_model")
-        source = open_rows(self, X, None, None, reset=first)
-        if not isinstance(source, ArraySource) or source.lazy:
-            raise WrongTypeError(
-                "partial_fit takes a block of rows in memory. For lazy data use fit, which reads them block by block, "
-                "or pass np.asarray(block) for one block after another."
-            )
+        source = open_block(self, X, reset=first)
         if self.order is not None:  # type: ignore[attr-defined]
             raise InvalidInputError("order= is for fit: the rows of a stream have no fixed order.")
         if getattr(self, "nearest", "exact") == "index":
@@ -96,8 +92,7 @@ class StreamMixin:
         return source if scaler is None else in_memory(scaler.apply(source.array))
 
     def _stream_settings(self, n_clusters: int) -> tuple[Rates, int]:
-        start = check_real("rate_start", self.rate_start, 0, 1)  # type: ignore[attr-defined]
-        rates = Rates(start, check_real("rate_end", self.rate_end, 0, start))  # type: ignore[attr-defined]
+        rates = self._rates(1.0, 1e-5)  # type: ignore[attr-defined]
         subset = getattr(self, "subset_size", 1)
         if subset == "auto":
             return rates, max(2, min(_MOST_ROWS, _ROWS_PER_CLUSTER * n_clusters))

@@ -22,10 +22,11 @@ from ..rules.counting import count_clusters
 from ..rules.fuzzy import Fuzzy
 from ..schedules.data import run_blocks
 from ..schedules.engine import make_engine
+from ..schedules.measuring import bad_rows, zeroed
 from ..schedules.setup import prepare
 from ..schedules.start import place_centres
 from ..schedules.stream import Begun, Chunk, OnlineState, SinglePassState
-from ..schedules.tasks import Model, bad_rows, zeroed
+from ..schedules.tasks import Model
 from ..system import single_threaded
 from .base import warn_if_unclear, weights_refused
 from .fuzzy_base import Resolved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -17,13 +18,16 @@ from ..kernels.rows import public_rows
 from ..planning import Layout
 from ..progress import Progress
 from ..random import as_key
-from ..schedules.data import load_rows
+from ..schedules.data import explain_bad_row, load_rows
 from ..schedules.engine import Engine, make_engine
-from ..schedules.setup import default_limit
-from ..system import parse_bytes, resident_bytes, single_threaded
+from ..schedules.measuring import BadRowError
+from ..schedules.setup import base_stages, default_limit, plan_run
+from ..schedules.sharing import Shared, can_share, measuring_stage, share
+from ..system import resident_bytes, single_threaded
 from .inputs import check_frame, open_rows
 from .judging import INDICES, judge, stability
-from .validation import check_choice, check_integer
+from .problems import make_problem
+from .validation import as_limit, check_choice, check_integer
 
 __all__ = ["Sweep", "sweep"]
 
@@ -148,7 +152,10 @@ class Sweep:
         better = "less" if score in _LOWER else "more"
         ax.set_xlabel("number of clusters" if along == "n_clusters" else "gamma")
         ax.set_ylabel(score.replace("_", " ") + ("" if score == "seconds" else f" ({better} is better)"))
-        ax.legend(frameon=False)
+        if along == "n_clusters":
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.legend(frameon=False, markerscale=0.7)
+        ax.spines[["top", "right"]].set_visible(False)
         return ax
 
 
@@ -173,9 +180,12 @@ def sweep(
 ) -> Sweep:
     """Fit several numbers of clusters and widths of the kernel, and judge them with validity indices.
 
-    All settings have the same random sample and landmarks. Lazy data that take less than a quarter of the memory that
-    is free are read once for all fits, others once for each of their passes; the indices of all settings are found in
-    the same two passes, in which settings of the same width share their measurements too.
+    All settings have the same random sample and landmarks. Rows are measured (met with the landmarks) once for each
+    width, and all numbers of clusters are fitted to and judged by these measurements, which lie in memory where the
+    limit has room, else in scratch where that is cheaper than measuring again. Lazy data that take less than a quarter
+    of the memory that is free are read once in all. On a cluster, and for the algorithms and maps that have no such
+    measurements (input space, the exact ones, `skkmeans`, ``"svrff"`` and ``"nyncut"``), every fit is by itself, and
+    only the passes that find the indices are shared.
 
     Parameters
     ----------
@@ -217,50 +227,121 @@ def sweep(
     check_choice("by", by, decides)
     n_resamples = check_integer("n_resamples", n_resamples, 0)
     _check_names(cls, parameters)
+    parameters = {**parameters, "random_state": as_key(parameters.get("random_state")).seed}  # one for all settings
     opener = cls(**parameters)
     source = open_rows(opener, data, component, storage_options, True, feature_dim)
-    engine = make_engine(None, Progress(False))
-    kept = _loaded(source, engine, opener.memory_limit)
-    own = {"component": component, "storage_options": storage_options, "feature_dim": feature_dim}
-    rows: list[dict[str, Any]] = []
-    models: list[Any] = []
-    widths: dict[str, Any] = {}
-    for setting in settings:
-        width = setting.get("gamma")
-        given = {name: value for name, value in setting.items() if name != "gamma" or value is not None}
-        if isinstance(width, str) and width in widths:
-            given["gamma"] = widths[width]  # the same sample gives the same width: no need to find it again
-        began = time.perf_counter()
-        model = cls(**{**parameters, **given})
-        model = model.fit(data, **own) if kept is None else model.fit(kept)
-        seconds = time.perf_counter() - began
-        if kept is not None and source.frame is not None:
-            check_frame(model, source, reset=True)
-            model._frame = source.frame
-        if isinstance(width, str) and model.gamma_ is not None:
-            widths[width] = model.gamma_
-        parameters = _with_landmarks(parameters, model)
-        models.append(model)
-        shown = model.gamma_ if width is None or isinstance(width, str) else width
-        rows.append(
-            {
-                "n_clusters": int(setting["n_clusters"]),
-                "gamma": shown,
-                "objective": model.objective_,
-                "seconds": seconds,
-            }
-        )
-    judged = models[0]._open_new(*((data, component, storage_options) if kept is None else (kept, None, None)))
-    scores = judge(models, judged, indices, n_sample, as_key(0))
-    for row, found, model in zip(rows, scores, models, strict=True):
-        last = {name: row.pop(name) for name in ("objective", "seconds")}
-        row.update(found)
+    engine, limit = make_engine(None, Progress(False)), as_limit(opener.memory_limit)
+    kept = _loaded(source, engine, limit)
+    where = (data, component, storage_options) if kept is None else (kept, None, None)
+    runs = _Runs(cls, parameters, where, feature_dim if kept is None else None, engine, source)
+    found: dict[int, dict[str, Any]] = {}
+    models: dict[int, Any] = {}
+    for width, numbers in _by_width(settings).items():
+        with runs.sharing(width, [settings[k]["n_clusters"] for k in numbers]) as shared:
+            for k in numbers:
+                models[k], seconds = runs.fit(settings[k], shared)
+                found[k] = {"objective": models[k].objective_, "seconds": seconds}
+            if shared is not None:
+                fitted = [models[k] for k in numbers]
+                scores = judge(fitted, shared.first.problem.source, indices, n_sample, as_key(0), None, limit, shared)
+                for k, scored in zip(numbers, scores, strict=True):
+                    found[k] = {**scored, **found[k]}
+    alone = [k for k in range(len(settings)) if len(found[k]) == 2]  # what shares no measurements shares passes
+    if alone:
+        judged = models[alone[0]]._open_new(*where)
+        scores = judge([models[k] for k in alone], judged, indices, n_sample, as_key(0), None, limit)
+        for k, scored in zip(alone, scores, strict=True):
+            found[k] = {**scored, **found[k]}
+    rows = []
+    for k, setting in enumerate(settings):
+        width = setting["gamma"]
+        shown = models[k].gamma_ if width is None or isinstance(width, str) else width
+        last = {name: found[k].pop(name) for name in ("objective", "seconds")}
         if n_resamples:
-            row.update(stability(model, data if kept is None else kept, n_resamples=n_resamples))
-        row.update(last)
+            own: dict[str, Any] = {"component": where[1], "storage_options": where[2], "feature_dim": runs.feature_dim}
+            found[k].update(stability(models[k], where[0], n_resamples=n_resamples, **own))
+        rows.append({"n_clusters": int(setting["n_clusters"]), "gamma": shown, **found[k], **last})
+        if kept is not None and source.frame is not None:
+            check_frame(models[k], source, reset=True)
+            models[k]._frame = source.frame
     if by not in rows[0]:
-        raise InvalidInputError(f"by={by!r} is not among the indices that were asked for: {', '.join(scores[0])}.")
-    return Sweep(rows, models, by)
+        raise InvalidInputError(f"by={by!r} is not among the indices that were asked for: {', '.join(INDICES)}.")
+    return Sweep(rows, [models[k] for k in range(len(settings))], by)
+
+
+@dataclass(eq=False)
+class _Runs:
+    """Fits the settings of a sweep."""
+
+    cls: Any
+    parameters: dict[str, Any]
+    where: tuple[Any, Any, Any]  # rows, component, storage options
+    feature_dim: str | None
+    engine: Engine
+    source: Any
+    widths: dict[str, Any] = field(default_factory=dict)  # that names of widths turned out to be
+    drawn: Shared | None = None
+
+    def model(self, setting: dict[str, Any]) -> Any:
+        """Return the estimator of a setting."""
+        given = {name: value for name, value in setting.items() if name != "gamma" or value is not None}
+        width = setting.get("gamma")
+        if isinstance(width, str) and width in self.widths:
+            given["gamma"] = self.widths[width]  # the same sample gives the same width: no need to find it again
+        return self.cls(**{**self.parameters, **given})
+
+    @contextmanager
+    def sharing(self, width: Any, counts: list[int]) -> Iterator[Shared | None]:
+        """Give what the fits of one width share, or None if they cannot."""
+        shared = None
+        if len(counts) > 1:
+            with single_threaded():
+                shared = self._share(self.model({"gamma": width, "n_clusters": max(counts)}), len(counts))
+        self.drawn = shared or self.drawn
+        try:
+            yield shared
+        finally:
+            if shared is not None:
+                shared.close()
+
+    def _share(self, model: Any, n_fits: int) -> Shared | None:
+        rows = open_rows(model, *self.where, True, self.feature_dim)
+        problem = make_problem(model, rows, model._key())
+        if not (model._by_measurements() and can_share(problem, self.engine)):
+            return None
+        stages, _, n_passes, scratch_bytes = model._stages(problem, model._settings(problem))
+        own, coded = {stage.name for stage in stages}, problem.recipe.code_bytes
+        stages = [*(stage for stage in base_stages(problem) if stage.name not in own), *stages]
+        keep = {} if coded else {"measurements": problem.n_rows * problem.measured_bytes}
+        scratch_bytes += problem.n_rows * coded
+        plan = plan_run(
+            problem, self.engine, [*stages, measuring_stage(problem)], keep, n_passes * n_fits, scratch_bytes
+        )
+        if not coded and plan.keep != "measurements" and (plan.keep == "nothing" or "shuffling" in own):
+            return None  # measuring again is cheaper than the disk
+        try:
+            return share(problem, self.engine, plan, self.drawn)
+        except BadRowError as error:
+            raise explain_bad_row(self.engine, rows, plan.layout("sampling"), error) from None
+
+    def fit(self, setting: dict[str, Any], shared: Shared | None) -> tuple[Any, float]:
+        """Return the fitted model of a setting, and the seconds it took."""
+        began = time.perf_counter()
+        rows, component, storage_options = self.where
+        model = self.model(setting)
+        model._fit(rows, None, None, False, None, None, component, storage_options, self.feature_dim, shared)
+        seconds, width = time.perf_counter() - began, setting["gamma"]
+        if isinstance(width, str) and model.gamma_ is not None:
+            self.widths[width] = model.gamma_
+        return model, seconds
+
+
+def _by_width(settings: list[dict[str, Any]]) -> dict[Any, list[int]]:
+    """Return the numbers of the settings of each width."""
+    found: dict[Any, list[int]] = {}
+    for number, setting in enumerate(settings):
+        found.setdefault(setting["gamma"], []).append(number)
+    return found
 
 
 def _class(algo: Any) -> Any:
@@ -298,21 +379,13 @@ def _check_names(cls: Any, parameters: dict[str, Any]) -> None:
             raise InvalidInputError(f"{cls.algorithm} has no parameter {name!r}.{did_you_mean(name, own)}")
 
 
-def _loaded(source: Any, engine: Engine, memory_limit: Any) -> Any:
+def _loaded(source: Any, engine: Engine, memory_limit: int | None) -> Any:
     """Return lazy rows in memory if they take little of it, else None."""
     if not source.lazy or not engine.local:
         return None
-    limit = default_limit() if memory_limit is None else parse_bytes(memory_limit)
+    limit = memory_limit or default_limit()
     if 2 * source.n_rows * source.row_bytes * _LOADED_SHARE > limit - resident_bytes():
         return None
     with single_threaded():
         layout = Layout("reading", min(source.n_rows, _READ_ROWS), engine.threads, 0)
         return public_rows(load_rows(engine, source, layout).array)
-
-
-def _with_landmarks(parameters: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Return parameters with the landmarks that a k-means of the sample gave: it need not be run again."""
-    by_k_means = parameters.get("landmarks") == "kmeans" if isinstance(parameters.get("landmarks"), str) else False
-    if not by_k_means or parameters.get("scale") is not None or model._model.reader.map_.name != "landmarks":
-        return parameters
-    return {**parameters, "landmarks": public_rows(model._model.reader.map_.landmarks), "n_landmarks": None}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ..blocks.scaled import ScaledSource
 from ..blocks.sources import Source
 from ..errors import DaskkclWarning, InvalidInputError, did_you_mean
 from ..kernels.checks import all_finite
@@ -17,8 +18,10 @@ from ..kernels.rows import SparseRows, as_dense
 from ..random import FixedOrder
 from ..rules.index import index_available, require_index
 from ..rules.scaling import SCALES, Scaler
+from ..system import parse_bytes
 
 __all__ = [
+    "as_limit",
     "block_dtype",
     "check_choice",
     "check_flag",
@@ -30,6 +33,7 @@ __all__ = [
     "check_real",
     "check_scale",
     "check_weights",
+    "scaled_source",
     "stream_scaler",
     "uses_index",
     "weight_unit",
@@ -37,10 +41,15 @@ __all__ = [
 
 _DEFAULT_LANDMARKS = 500
 # Comparing a row with c centres of m measurements costs about c (m + 45); with an index it costs as much as this, or
-# less (benchmarks/many_clusters.py): 2,000 clusters with 500 landmarks, 10,000 with 64 features.
-_INDEXED_FROM = 1_100_000
+# less (benchmarks/many_clusters.py): 1,100 clusters with 500 landmarks, 5,500 with 64 features.
+_INDEXED_FROM = 600_000
 _HEAVIEST = 1e25  # times ten billion rows is still a float32
 _SMALL_ROWS = 20_000  # float64 data of at most so many rows are computed in float64
+
+
+def as_limit(memory_limit: str | int | None) -> int | None:
+    """Return a memory limit in bytes, None for none."""
+    return None if memory_limit is None else parse_bytes(memory_limit)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -161,8 +170,10 @@ def check_kernel_params(params: Any) -> dict[str, Any]:
 def check_n_clusters(value: Any, n_rows: int, name: str = "n_clusters") -> int | None:
     """Return the number of clusters (or of what goes by that name), None for "auto"."""
     if isinstance(value, str) and name == "n_clusters":
-        check_choice(name, value, ("auto",))
-        return None
+        if value == "auto":
+            return None
+        near = did_you_mean(value, ["auto"])
+        raise InvalidInputError(f"n_clusters={value!r} is neither a whole number nor 'auto'.{near}")
     n_clusters = check_integer(name, value, 1)
     if n_clusters > n_rows:
         raise InvalidInputError(
@@ -182,6 +193,11 @@ def check_scale(value: Any, source: Source) -> str | None:
             "scale='standard' (which then divides and does not centre) keep them."
         )
     return name
+
+
+def scaled_source(scale: str | None, source: Source) -> Source:
+    """Return rows that will be scaled as they are read, when all of them have been looked at (`"unit"`: at once)."""
+    return source if scale is None else ScaledSource(source, scale, Scaler(scale) if scale == "unit" else None)
 
 
 def stream_scaler(value: Any, source: Source) -> Scaler | None:

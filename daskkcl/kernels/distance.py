@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,7 +15,9 @@ from daskkcl.kernels.base import GammaKernel, KernelColumns
 from daskkcl.kernels.checks import Array
 from daskkcl.kernels.rows import SparseRows
 from daskkcl.kernels.sparse import Right
+from daskkcl.system import Buffers
 
+_LEAST_POWER = -126.0  # of two, that is a normal float32
 PLAIN_GAMMAS = (2.0**-40, 2.0**40)  # outside, squares of rows may not fit into float32
 
 
@@ -105,7 +108,8 @@ class _RbfColumns(KernelColumns):
         super().__init__(kernel, landmarks, dtype)
         gamma = kernel.gamma_value
         self.scale = kernel.scale
-        gamma = gamma / self.scale / self.scale
+        unit, self.power = exponential(dtype)
+        gamma = unit * gamma / self.scale / self.scale
         self.shift = _Shift(landmarks, dtype)
         Y = (landmarks.astype(np.float64) - self.shift.exact) * self.scale  # (m, d)
         # −gamma ‖x − y‖² = [x, 1, ‖x‖²] · [2 gamma y, −gamma ‖y‖², −gamma]
@@ -114,6 +118,7 @@ class _RbfColumns(KernelColumns):
             self.right[:-2] = (2 * gamma * Y).T
             self.right[-2] = -gamma * np.vecdot(Y, Y)
         self.right[-1] = -gamma
+        self.buffers = Buffers()
         if not np.isfinite(self.right).all():
             raise InvalidInputError(
                 f"gamma={kernel.gamma_value:g} times the squared spread of the landmarks overflows {dtype}; "
@@ -122,7 +127,7 @@ class _RbfColumns(KernelColumns):
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
         d = self.n_features
-        left = np.empty((rows.shape[0], d + 2), self.dtype)  # [x, 1, ‖x‖²]
+        left = self.buffers.take((rows.shape[0], d + 2), self.dtype)  # [x, 1, ‖x‖²]
         X = left[:, :d]
         self.shift.subtract(rows, X)
         if self.scale != 1.0:
@@ -130,11 +135,40 @@ class _RbfColumns(KernelColumns):
         left[:, d] = 1
         np.vecdot(X, X, out=left[:, d + 1])
         np.matmul(left, self.right, out=out)
+        self.buffers.give(left)
         # Rounding may leave −gamma ‖x − y‖² above zero. The maximum is several times faster than clipping.
         if out.size and not out.max() <= 0:
             np.minimum(out, np.zeros(self.n_landmarks, self.dtype), out=out)
-        np.exp(out, out=out)
+        if self.power is np.exp2 and out.size and not out.min() >= _LEAST_POWER:
+            # far rows: powers that are not normal numbers take a hundred times as long, and are nothing
+            far = out < _LEAST_POWER
+            np.maximum(out, np.full(self.n_landmarks, _LEAST_POWER, self.dtype), out=out)
+            np.exp2(out, out=out)
+            out[far] = 0
+        else:
+            self.power(out, out=out)
         kappa.fill(1)
+
+
+def exponential(dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:
+    """Return `u` and `f` with ``exp(x) = f(u x)``, the faster of two ways on this machine.
+
+    With 512-bit vectors numpy takes powers of two in half the time of powers of e, and more exactly; on other machines
+    it has no vectors for them at all.
+
+    Examples
+    --------
+    >>> unit, power = exponential(np.dtype("f4"))
+    >>> float(power(np.float32(unit * 0.5)))
+    1.6487...
+    """
+    try:
+        from numpy.lib.introspect import opt_func_info
+    except ImportError:  # numpy 2.0
+        return 1.0, np.exp
+    compiled = opt_func_info(func_name="^exp2$").get("exp2", {}).get(2 * dtype.char, {})
+    in_vectors = dtype == np.float32 and not compiled.get("current", "baseline").startswith("baseline")
+    return (math.log2(math.e), np.exp2) if in_vectors else (1.0, np.exp)
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,23 @@ from numpy.typing import NDArray
 _STRIP = 32  # landmarks kept in cache while all rows pass over them
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
     """Compile, and keep the machine code on disk where a folder for it can be written."""
     options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",
         "fastmath": {"reassoc", "nsz", "contract"},
+        **more,
     }
     try:
         return cast(Callable[..., Any], njit(cache=True, **options)(function))
     except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
         return cast(Callable[..., Any], njit(**options)(function))
+
+
+def _inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile into whoever calls: a call hands over all numbers of an array, and takes as long as a short loop."""
+    return _compiled(function, forceinline=True)
 
 
 @_compiled

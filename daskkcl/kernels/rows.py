@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskkcl.system import Weighed
+
 __all__ = ["SparseRows", "as_dense", "float_dtype", "is_sparse", "join_blocks", "public_rows"]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRows(Weighed):
     """Rows in compressed form: column numbers ascending within a row, each once. Values are float32 or float64.
 
     Nothing turns them into an array by accident: ``toarray`` does it when asked, and ``np.asarray`` refuses.

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..system import Weighed
+
 __all__ = ["Centres", "Map", "squared_distances"]
 
 Floats = NDArray[Any]
@@ -63,7 +65,7 @@ class Map(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Centres:
+class Centres(Weighed):
     """Cluster centres: coefficients ``G`` (c, m) and squared norms ``nu`` (c,), with their mean measurements.
 
     Parameters

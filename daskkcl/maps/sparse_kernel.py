@@ -17,6 +17,7 @@ __all__ = ["SparseKernelMap", "leading_pairs", "mutual_kernel"]
 
 Floats = NDArray[Any]
 
+_MANY_VECTORS = 64  # from so many on, zeros of the sparse kernel are left out of products
 _STRIP_ROWS = 256  # of a kernel matrix that is looked at and not kept
 _DENSE = 2000  # rows up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration
 _NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
@@ -108,6 +109,8 @@ class SparseKernelMap(ExplicitMap):
         return np.ascontiguousarray(self.vectors / np.sqrt(self.values), dtype=self.dtype)
 
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
+        from scipy.sparse import csr_array
+
         if out is None:
             out = np.empty((len(rows), self.n_measurements), dtype=self.dtype)
         S = np.empty((min(_STRIP_ROWS, len(rows)), self.n_rows), dtype=self.dtype)
@@ -116,7 +119,10 @@ class SparseKernelMap(ExplicitMap):
             phi, _ = self._columns.block(some, S[: len(some)])
             if self.n_neighbors < self.n_rows:
                 phi *= nearest_mask(phi, self._lengths, self.n_neighbors)
-            np.matmul(phi, self._table, out=out[first : first + len(some)])
+            if self.n_measurements >= _MANY_VECTORS and self.n_neighbors * 8 <= self.n_rows:  # mostly zeros
+                out[first : first + len(some)] = csr_array(phi) @ self._table
+            else:
+                np.matmul(phi, self._table, out=out[first : first + len(some)])
         return out, squared_lengths(out)
 
     def scores(self, rows: Floats) -> Floats:
@@ -127,7 +133,8 @@ class SparseKernelMap(ExplicitMap):
     def scratch_bytes(self, rows: int) -> int:
         itemsize, strip = np.dtype(self.dtype).itemsize, min(rows, _STRIP_ROWS)
         kernel = self.kernel.scratch_bytes(strip, self.n_features, self.n_rows, itemsize)
-        return strip * self.n_rows * (3 * itemsize + 2) + kernel
+        product = strip * (self.n_measurements + 3 * self.n_neighbors) * itemsize
+        return strip * self.n_rows * (3 * itemsize + 2) + kernel + product
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread."""

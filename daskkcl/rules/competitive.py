@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map
+from ..system import Weighed
 from .crisp import FrequencySensitive, cluster_sums
 from .index import CentreIndex
 from .many import winners_in_slices
+from .sums import ExactSum
 
-__all__ = ["Rates", "Winners", "compete"]
+__all__ = ["Rates", "SubsetSums", "Winners", "compete", "move_centres", "piece_rows", "subset_sums"]
 
 Floats = NDArray[Any]
 
@@ -40,7 +42,7 @@ class Rates:
 
 
 @dataclass(frozen=True, eq=False)
-class Winners:
+class Winners(Weighed):
     """State between subsets: centres (as mean measurements) and how often each has won."""
 
     centres: Centres
@@ -52,19 +54,70 @@ class Winners:
         return FrequencySensitive(tuple(self.counts.tolist()))
 
 
+def piece_rows(n_clusters: int) -> int:
+    """Return the rows of a subset that are summed at once; more of them where sums of many clusters cost more.
+
+    Sums of pieces are exact, so a subset may be met piece by piece anywhere.
+
+    Examples
+    --------
+    >>> piece_rows(10), piece_rows(10_000)
+    (4096, 32768)
+    """
+    return max(4096, 1 << (2 * n_clusters - 1).bit_length())
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetSums(Weighed):
+    """What a subset, or a part of it, does to the centres: sums of the measurements they won (c, m), and how many."""
+
+    S: ExactSum
+    won: Floats
+
+    @staticmethod
+    def combine(parts: list[SubsetSums]) -> SubsetSums:
+        """Add up the sums of parts of a subset."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = SubsetSums(total.S + part.S, total.won + part.won)
+        return total
+
+
 def compete(state: Winners, Z: Floats, kappa: Floats, rate: float, map_: Map, indexed: bool = False) -> Winners:
     """Let one subset of rows meet the centres (Algorithm 2 of doi:10.1016/j.neunet.2014.11.003).
 
     Winners are found with centres and frequencies held; then the counts grow, and every centre that won moves by
-    `rate` towards the mean projection of its rows (Eq. 44 and 45, as linear moves of mean measurements). A centre
-    that won nothing stays. `indexed` looks for the winner of a row among the centres near it only.
+    `rate` towards the mean projection of its rows. `indexed` looks for the winner of a row among the centres near it
+    only.
     """
-    if len(Z) == 0:
-        return state
+    return move_centres(state, subset_sums(state, Z, kappa, None, indexed), rate, map_) if len(Z) else state
+
+
+def subset_sums(
+    state: Winners, Z: Floats, kappa: Floats, valid: NDArray[np.bool_] | None, indexed: bool = False
+) -> SubsetSums:
+    """Find the winners of (a part of) a subset with centres and frequencies held, and sum what each has won."""
     index = CentreIndex.of(state.centres) if indexed else None
-    labels, _ = winners_in_slices(Z, kappa, state.centres, state.rule, index)
-    S, won = cluster_sums(Z, labels, len(state.counts))
-    means = np.array(state.centres.means)
+    c, step = len(state.counts), piece_rows(len(state.counts))
+    pieces = []
+    for first in range(0, len(Z), step):
+        own = slice(first, first + step)
+        rows, lengths = (Z[own], kappa[own]) if valid is None else (Z[own][valid[own]], kappa[own][valid[own]])
+        if len(rows):
+            labels, _ = winners_in_slices(rows, lengths, state.centres, state.rule, index)
+            S, won = cluster_sums(rows, labels, c)
+            pieces.append(SubsetSums(ExactSum(S.astype(np.float64), np.zeros(S.shape)), won))
+    none = SubsetSums(ExactSum.zeros((c, Z.shape[1])), np.zeros(c, dtype=np.intp))
+    return SubsetSums.combine(pieces) if pieces else none
+
+
+def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Winners:
+    """Move every centre that won towards the mean projection of its rows.
+
+    Eq. 44 and 45 of doi:10.1016/j.neunet.2014.11.003, as linear moves of mean measurements. A centre that won nothing
+    stays.
+    """
+    means, won = np.array(state.centres.means), sums.won
     moved = np.flatnonzero(won)
-    means[moved] += rate * (S[moved] / won[moved, None] - means[moved])
+    means[moved] += rate * (sums.S.value[moved] / won[moved, None] - means[moved])
     return Winners(Centres.from_means(means, map_), state.counts + won)

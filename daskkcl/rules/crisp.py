@@ -14,7 +14,6 @@ from ..maps.base import Centres, Map, squared_distances
 __all__ = ["Euclidean", "FrequencySensitive", "Nearest", "NearestL1", "cluster_sums"]
 
 Floats = NDArray[Any]
-_ONE_HOT_CLUSTERS = 64  # above, sorting rows by cluster is cheaper than a product with a one-hot matrix
 
 
 class Euclidean:
@@ -132,19 +131,14 @@ def cluster_sums(
     (array([[4.],
            [3.]]), array([1, 2]))
     """
-    if weights is not None:
-        S, _ = cluster_sums(Z * weights[:, None].astype(Z.dtype), labels, n_clusters)
-        own = np.where((labels >= 0) & (labels < n_clusters), labels, n_clusters)
-        return S, np.bincount(own, weights=weights, minlength=n_clusters + 1)[:n_clusters]
+    import scipy.sparse
+
     inside = (labels >= 0) & (labels < n_clusters)
-    counts = np.bincount(labels[inside], minlength=n_clusters)
-    if n_clusters <= _ONE_HOT_CLUSTERS:
-        one_hot = (labels[None, :] == np.arange(n_clusters)[:, None]).astype(Z.dtype)
-        return one_hot @ Z, counts
-    S = np.zeros((n_clusters, Z.shape[1]), dtype=Z.dtype)
-    order = np.argsort(labels[inside], kind="stable")
-    present = np.flatnonzero(counts)
-    starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
-    if len(order):
-        S[present] = np.add.reduceat(Z[inside][order], starts, axis=0)
-    return S, counts
+    own = labels if inside.all() else np.where(inside, labels, n_clusters)
+    counts = np.bincount(own, weights=weights, minlength=n_clusters + 1)[:n_clusters]
+    # A product with a sparse one-hot matrix: it walks through the measurements once, in the order of the rows,
+    # however many clusters there are. A dense one takes three times as long for ten clusters.
+    ones = np.ones(len(Z), dtype=Z.dtype) if weights is None else weights.astype(Z.dtype)
+    columns = np.arange(len(Z) + 1, dtype=np.int32)
+    members = scipy.sparse.csc_array((ones, own.astype(np.int32), columns), shape=(n_clusters + 1, len(Z)))
+    return (members @ Z)[:n_clusters], counts

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map, squared_distances
+from ..system import Weighed
 from .crisp import Euclidean
 
 __all__ = [
@@ -72,7 +73,7 @@ def memberships(D: Floats, scale: Floats, fuzzifier: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class FuzzyRun:
+class FuzzyRun(Weighed):
     """What a run of fuzzy c-means ends with: centres, their masses ``omega = sum w u^m``, and J over the steps."""
 
     centres: Centres

@@ -1,8 +1,9 @@
 """An approximate index of centres: with thousands of them, most need not be looked at.
 
-Centres are divided into cells of about thirty-two. A row is compared with the few cells nearest to it, which a graph
-of the cells finds (HNSW), then with the centres of these, in at most 64 coordinates; the best sixteen are compared in
-all coordinates. faiss does the searching, one row at a time, so that a row's answer does not depend on its neighbours.
+Centres are divided into cells of about thirty-two. A row is compared with the middle of every cell, then with the
+centres of the few cells nearest to it, in at most 64 coordinates. If one of them is much nearer than the cells are, it
+will do; if not, the row goes on to many more cells. The best centres are compared in all coordinates. faiss searches
+cells one row at a time, and products have a fixed number of rows: a row's answer does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from ..maps.base import Centres
 from ..maps.explicit import squared_lengths
+from ..system import single_threaded
 
-__all__ = ["CentreIndex", "index_available", "require_index"]
+__all__ = ["CentreIndex", "index_available", "require_index", "search_bytes"]
 
 Floats = NDArray[Any]
 
 _CELL_CENTRES = 32  # centres in a cell, on average
-_CELLS_MET = 16  # cells that a row is compared with
-_CANDIDATES = 16  # centres that it is compared with in all coordinates
-_LINKS, _BUILD_EFFORT, _SEARCH_EFFORT = 16, 100, 64  # of the graph of cells
-_CELL_STEPS = 10  # of the k-means that makes the cells
+_FIRST_CELLS, _ALL_CELLS = 4, 64  # cells that a row meets at first, and if no centre there is near
+_NEAR = 0.6  # of the squared distance of the nearest cell: a centre nearer than that is near
+_CANDIDATES = 16  # centres that a row is compared with in all coordinates,
+_FEW_CANDIDATES = 4  # if all coordinates are what the cells were searched in, and distances are not weighed
+_CELL_STEPS = 5  # of the k-means that makes the cells
+_SLICE_ROWS = 1024  # that meet the cells at once,
+_PRODUCT_ROWS = 64  # in products of always so many rows: their rounding does not depend on how many rows there are
 _COORDINATES = 64
 _BASIS_CENTRES = 512  # that span the coordinates
 _ENOUGH = 0.9  # of the centres' variance: then the leading directions do, else random ones
@@ -47,6 +52,12 @@ def require_index(what: str) -> None:
             f"{what} needs faiss, which is not installed: pip install 'daskkcl[index]' (or conda install faiss-cpu). "
             "nearest='exact' does without."
         )
+
+
+def search_bytes(n_clusters: int) -> int:
+    """Return what a task holds while it searches: products with cells, cells to be met, numbers of centres."""
+    cells = n_clusters // _CELL_CENTRES + 1
+    return _SLICE_ROWS * (4 * 4 * cells + 2 * 8 * _ALL_CELLS + 8 * 4 * _COORDINATES) + 64 * n_clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +80,7 @@ class CentreIndex:
     >>> map_ = IdentityMap(np.zeros(2), np.dtype("float32"))
     >>> centres = Centres.from_means(np.array([[k, 0.0] for k in range(100)]), map_)
     >>> Z, kappa = map_.measure(np.array([[41.2, 1.0], [7.0, 0.0]], dtype="float32"))
-    >>> CentreIndex.of(centres).winners(Z, kappa, centres)  # doctest: +SKIP
+    >>> CentreIndex.of(centres).winners(Z, kappa, centres)
     (array([41,  7]), array([1.04, 0.  ], dtype=float32))
     """
 
@@ -80,6 +91,11 @@ class CentreIndex:
     @classmethod
     def of(cls, centres: Centres) -> CentreIndex:
         """Make the index of some centres: a function of them alone."""
+        with single_threaded():  # one rounding, on any number of cores
+            return cls._of(centres)
+
+    @classmethod
+    def _of(cls, centres: Centres) -> CentreIndex:
         G, S = centres.coefficients, centres.means
         if G.shape[1] <= _COORDINATES and np.array_equal(G, S):  # explicit, and few
             projection, points = None, G.astype(np.float32)
@@ -93,32 +109,55 @@ class CentreIndex:
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread."""
-        self._searcher  # noqa: B018
+        self._searcher, self._half_lengths  # noqa: B018
+
+    @cached_property
+    def _half_lengths(self) -> Floats:
+        return squared_lengths(self.cells) / 2
 
     @cached_property
     def _searcher(self) -> Any:
         import faiss
+        from faiss.contrib.ivf_tools import add_preassigned
 
-        q = self.points.shape[1]
+        q, k = self.points.shape[1], len(self.cells)
+        parts = [self.points[first : first + _SLICE_ROWS] for first in range(0, len(self.points), _SLICE_ROWS)]
+        own = np.concatenate([_half_distances(part, self.cells, self._half_lengths).argmin(axis=1) for part in parts])
         with _one_thread(faiss):
-            graph = faiss.IndexHNSWFlat(q, _LINKS)
-            graph.hnsw.efConstruction, graph.hnsw.efSearch = _BUILD_EFFORT, _SEARCH_EFFORT
-            graph.add(self.cells)
-            searcher = faiss.IndexIVFFlat(graph, q, len(self.cells))  # which keeps the graph alive
+            searcher = faiss.IndexIVFFlat(faiss.IndexFlatL2(q), q, k)  # which keeps the other alive
             searcher.is_trained = True
-            searcher.nprobe = min(_CELLS_MET, len(self.cells))
-            searcher.add(self.points)
+            searcher.nprobe = min(_ALL_CELLS, k)
+            add_preassigned(searcher, self.points, own.astype(np.int64))
         return searcher
 
-    def candidates(self, Z: Floats) -> NDArray[np.int64]:
-        """Return the numbers of centres near each row, -1 where there are fewer."""
+    def candidates(self, Z: Floats, count: int = _CANDIDATES, factors: Floats | None = None) -> NDArray[np.int64]:
+        """Return the numbers of so many centres near each row, -1 where there are fewer."""
         import faiss
 
-        Y = Z if self.projection is None else Z @ self.projection
+        Y = np.ascontiguousarray(Z if self.projection is None else Z @ self.projection, dtype=np.float32)
+        found = np.empty((len(Y), min(count, len(self.points))), dtype=np.int64)
         with _one_thread(faiss):
-            return self._searcher.search(np.ascontiguousarray(Y, dtype=np.float32), min(_CANDIDATES, len(self.points)))[
-                1
-            ]
+            for first in range(0, len(Y), _SLICE_ROWS):
+                found[first : first + _SLICE_ROWS] = self._search(
+                    Y[first : first + _SLICE_ROWS], found.shape[1], factors
+                )
+        return found
+
+    def _search(self, Y: Floats, count: int, factors: Floats | None) -> NDArray[np.int64]:
+        """Search the first cells for all rows, and go on for those that have found no centre near them."""
+        from .many_loops import nearest_columns
+
+        away = _half_distances(Y, self.cells, self._half_lengths)
+        cells = np.full((len(Y), self._searcher.nprobe), -1)
+        nearest_columns(away, cells[:, :_FIRST_CELLS])
+        D, found = self._searcher.search_preassigned(Y, count, cells, None)
+        nearest = np.maximum(squared_lengths(Y) + 2 * away[np.arange(len(Y)), cells[:, 0]], 0)
+        if factors is not None:  # a centre far away can win if it is seldom won
+            D, nearest = D * np.where(found < 0, 1, factors[found]), nearest * factors.mean() / 2
+        more = np.flatnonzero(~(D.min(axis=1) < _NEAR * nearest))
+        if len(more) and cells.shape[1] > _FIRST_CELLS:
+            found[more] = self._searcher.search_preassigned(Y[more], count, _least(away[more], cells.shape[1]), None)[1]
+        return found
 
     def winners(
         self, Z: Floats, kappa: Floats, centres: Centres, factors: Floats | None = None
@@ -129,7 +168,9 @@ class CentreIndex:
         G, nu = centres.in_block_precision
         labels, distances = np.empty(len(Z), dtype=np.intp), np.empty(len(Z), dtype=Z.dtype)
         weights = np.ones(len(nu), dtype=Z.dtype) if factors is None else factors.astype(Z.dtype)
-        best_of(np.ascontiguousarray(Z), kappa, self.candidates(Z), G, nu, weights, labels, distances)
+        count = _FEW_CANDIDATES if self.projection is None and factors is None else _CANDIDATES
+        candidates = self.candidates(Z, count, factors)
+        best_of(np.ascontiguousarray(Z), kappa, candidates, G, nu, weights, labels, distances)
         return labels, distances
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,19 +213,43 @@ def _directions(G: Floats, S: Floats) -> Floats:
     return basis @ np.random.default_rng(0).normal(scale=q**-0.5, size=(len(values), q))
 
 
+def _half_distances(Y: Floats, columns: Floats, half_lengths: Floats) -> Floats:
+    """Return half the squared distances of rows and columns, less what is the row's own (rows, columns)."""
+    n, q = Y.shape
+    padded = np.zeros((-(-n // _PRODUCT_ROWS), _PRODUCT_ROWS, q), dtype=np.float32)
+    padded.reshape(-1, q)[:n] = Y
+    products = np.matmul(padded, columns.T).reshape(-1, len(columns))[:n]
+    return np.subtract(half_lengths, products, out=products)
+
+
+def _least(values: Floats, count: int) -> NDArray[np.int64]:
+    """Return the columns of the least values of every row, lowest first if they are equal."""
+    from .many_loops import columns_up_to
+
+    if count == values.shape[1]:
+        return np.tile(np.arange(count), (len(values), 1))
+    last = np.partition(values, count - 1, axis=1)[:, count - 1]
+    found = np.empty((len(values), count), dtype=np.int64)
+    columns_up_to(values, last, found)
+    return found
+
+
 def _cells(points: Floats) -> Floats:
-    """Divide points into cells by a short k-means from points evenly spaced; cells that stay empty are left out."""
+    """Divide points into cells by a short k-means; cells that stay empty are left out.
+
+    It starts from means of points in a line, not from points: the mean of many is nearer to everything than that of
+    few, so that among single points those in the middle would take most of the rest.
+    """
     n_cells = max(1, len(points) // _CELL_CENTRES)
-    cells = points[np.linspace(0, len(points) - 1, n_cells).astype(np.intp)].astype(np.float32)
+    edges = np.linspace(0, len(points), n_cells + 1).astype(np.intp)
+    sums = np.add.reduceat(points, edges[:-1], axis=0, dtype=np.float64)
+    cells = (sums / np.diff(edges)[:, None]).astype(np.float32)
     for _ in range(_CELL_STEPS):
-        labels = np.concatenate([_nearest_cells(part, cells) for part in np.array_split(points, n_cells // 256 + 1)])
+        parts = np.array_split(points, n_cells // 256 + 1)
+        labels = np.concatenate([(squared_lengths(cells) - 2 * part @ cells.T).argmin(axis=1) for part in parts])
         order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=n_cells)
         present = np.flatnonzero(counts)
         starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
         sums = np.add.reduceat(points[order], starts, axis=0, dtype=np.float64)
         cells, n_cells = (sums / counts[present, None]).astype(np.float32), len(present)
     return np.ascontiguousarray(cells)
-
-
-def _nearest_cells(points: Floats, cells: Floats) -> NDArray[np.intp]:
-    return (squared_lengths(cells) - 2 * points @ cells.T).argmin(axis=1)

@@ -19,7 +19,7 @@ __all__ = ["LloydRun", "best_lloyd_run", "lloyd"]
 
 Floats = NDArray[Any]
 _NEAREST = Nearest()
-_STEPS_OF_MANY = 10  # what is left to do, passes over all rows do
+_STEPS_OF_MANY = 3  # what is left to do, passes over all rows do
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled
 
-__all__ = ["add_exactly", "best_of", "settle_sums"]
+__all__ = ["add_exactly", "best_of", "columns_up_to", "nearest_columns", "settle_sums"]
 
 
 def _to_the_letter(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,6 +52,43 @@ def best_of(
                 best, least, distance = c, value, d
         labels[i] = best
         distances[i] = distance
+
+
+@_compiled
+def nearest_columns(values: NDArray[Any], found: NDArray[Any]) -> None:
+    """Find the columns of the least values of every row, in order, as many as `found` has room for: a few."""
+    rows, k = values.shape
+    count = min(found.shape[1], k)
+    for i in range(rows):
+        filled = 0
+        for j in range(k):
+            value = values[i, j]
+            if filled < count:
+                filled += 1
+            elif value >= values[i, found[i, count - 1]]:
+                continue
+            place = filled - 1
+            while place > 0 and values[i, found[i, place - 1]] > value:
+                found[i, place] = found[i, place - 1]
+                place -= 1
+            found[i, place] = j
+
+
+@_compiled
+def columns_up_to(values: NDArray[Any], last: NDArray[Any], found: NDArray[Any]) -> None:
+    """Find the columns of every row whose values are at most its `last`, the first ones if `found` has no more room."""
+    rows, k = values.shape
+    count = found.shape[1]
+    for i in range(rows):
+        place = 0
+        for j in range(k):  # those below it first: of those that equal it there may be too many
+            if values[i, j] < last[i]:
+                found[i, place] = j
+                place += 1
+        for j in range(k):
+            if place < count and values[i, j] == last[i]:
+                found[i, place] = j
+                place += 1
 
 
 @_to_the_letter

@@ -16,24 +16,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled as compiled
-from .powers import LOG2_E, binary_logarithm, power_of_two
+from ..kernels.loops import _inlined as inlined
+from .powers import LOG2_E, binary_logarithm, power_of_two, whole_lanes
+from .ranks import NOBODY, number_mask, rank
 
 Floats = NDArray[Any]
 
-LANES = 8
 FAR = 1e300  # squared distance of the centres that are not there, which fill up the last lanes
+FAR_AWAY = 1e140  # a coordinate of such a centre
+NOTHING = 1e-300  # answers below it are none
 
 
 @compiled
 def _whole_lanes(x: Floats, rest: float) -> Floats:
     """Return a copy of an array, its rows filled up to whole lanes."""
     n = x.shape[-1]
-    copy = np.full((*x.shape[:-1], (n + LANES - 1) // LANES * LANES), rest)
+    copy = np.full((*x.shape[:-1], whole_lanes(n)), rest)
     copy[..., :n] = x
     return copy
 
 
 @compiled
+def _pairs_of_centres(M: Floats) -> Floats:
+    """Return a copy of the centres, of whole lanes, with one more far from everything if their number is odd."""
+    c, q = M.shape
+    copy = np.full((c + c % 2, whole_lanes(q)), FAR_AWAY)
+    copy[:c] = _whole_lanes(M, 0.0)
+    return copy
+
+
+@inlined
 def _take_pair(Y: Floats, i: int, place: int, rows: Floats) -> float:
     """Put rows i and i + 1 (i again, where there is no other) in two places; return their squared distance."""
     after, apart = min(i + 1, Y.shape[0] - 1), 0.0
@@ -47,46 +59,47 @@ def _take_pair(Y: Floats, i: int, place: int, rows: Floats) -> float:
     return apart
 
 
-@compiled
-def _walk(
-    M: Floats, rows: Floats, old: int, new: int, a: Floats, b: Floats, D: Floats, E: Floats, r: float, scale: Floats
-) -> int:
+@inlined
+def _walk(M: Floats, rows: Floats, old: int, new: int, a: Floats, b: Floats, D: Floats, E: Floats) -> None:
     """Move all centres by the old pair of rows, by a and b, and fill their squared distances D and E to the new one.
 
-    Returns the nearest to the first of the new pair, by ``scale (D + r)``.
+    Two centres at a time, which share what is read of the rows.
     """
-    least, nearest = np.inf, 0
-    for k in range(M.shape[0]):
-        by_first, by_second, first, second = a[k], b[k], 0.0, 0.0
+    for k in range(0, M.shape[0], 2):
+        l = k + 1
+        k_first, k_second, l_first, l_second = a[k] * (1.0 - b[k]), b[k], a[l] * (1.0 - b[l]), b[l]
+        k_stay, l_stay = 1.0 - k_first - k_second, 1.0 - l_first - l_second
+        D_k, E_k, D_l, E_l = 0.0, 0.0, 0.0, 0.0
         for j in range(M.shape[1]):
-            moved = M[k, j] + by_first * (rows[old, j] - M[k, j])
-            moved += by_second * (rows[old + 1, j] - moved)
-            M[k, j] = moved
-            difference = rows[new, j] - moved
-            first += difference * difference
-            difference = rows[new + 1, j] - moved
-            second += difference * difference
-        D[k], E[k] = first, second
-        cost = scale[k] * (first + r)
-        nearer = cost < least
-        least, nearest = cost if nearer else least, k if nearer else nearest
-    return nearest
+            first, second = rows[old, j], rows[old + 1, j]
+            m_k = k_stay * M[k, j] + k_first * first + k_second * second
+            m_l = l_stay * M[l, j] + l_first * first + l_second * second
+            M[k, j], M[l, j] = m_k, m_l
+            first, second = rows[new, j], rows[new + 1, j]
+            D_k += (first - m_k) * (first - m_k)
+            E_k += (second - m_k) * (second - m_k)
+            D_l += (first - m_l) * (first - m_l)
+            E_l += (second - m_l) * (second - m_l)
+        D[k], E[k], D[l], E[l] = D_k, E_k, D_l, E_l
 
 
-@compiled
-def _move_on(D: Floats, E: Floats, a: Floats, apart: float, n_centres: int, r: float, scale: Floats) -> int:
+@inlined
+def _nearest(D: Floats, r: float, scale: Floats, mask: Any) -> Any:
+    """Return the centre of least ``scale (D + r)``."""
+    least = NOBODY
+    for k in range(D.shape[0]):
+        least = min(least, rank(scale[k] * (D[k] + r), k, mask))
+    return least & mask
+
+
+@inlined
+def _move_on(D: Floats, E: Floats, a: Floats, apart: float) -> None:
     """Make the distances E of the second row what they are when the first row, at D, has moved the centres by a.
 
     Stewart's theorem: ``|z - (m + a (y - m))|^2 = (1 - a) |z - m|^2 + a |z - y|^2 - a (1 - a) |y - m|^2``.
-    Returns the nearest to the second row.
     """
-    least, nearest = np.inf, 0
-    for k in range(n_centres):
+    for k in range(D.shape[0]):
         E[k] = max(0.0, (1.0 - a[k]) * (E[k] - a[k] * D[k]) + a[k] * apart)
-        cost = scale[k] * (E[k] + r)
-        nearer = cost < least
-        least, nearest = cost if nearer else least, k if nearer else nearest
-    return nearest
 
 
 @compiled
@@ -97,26 +110,30 @@ def distance_sensitive(
 
     ``numbers[0]`` is P.
     """
-    power, none, ones = -0.5 * numbers[0] - 1.0, np.zeros(len(M)), np.ones(len(M))
-    centres, rows = _whole_lanes(M, 0.0), _whole_lanes(np.zeros((4, M.shape[1])), 0.0)
+    power, none = -0.5 * numbers[0] - 1.0, np.zeros(len(M))
+    centres, rows = _pairs_of_centres(M), _whole_lanes(np.zeros((4, M.shape[1])), 0.0)
     D, E, a, b = _whole_lanes(none, FAR), _whole_lanes(none, FAR), _whole_lanes(none, 0.0), _whole_lanes(none, 0.0)
+    ones, mask = np.ones(len(D)), number_mask(len(D))
     old, new = 2, 0
     for i in range(0, Y.shape[0], 2):
         apart = _take_pair(Y, i, new, rows)
-        winner = _walk(centres, rows, old, new, a, b, D, E, r[i], ones)
+        _walk(centres, rows, old, new, a, b, D, E)
+        winner = _nearest(D, r[i], ones, mask)
         _push(D, r[i], rates[i], power, winner, a)
         n[winner] += 1
-        b[:] = 0.0
         if i + 1 < Y.shape[0]:
-            winner = _move_on(D, E, a, apart, len(M), r[i + 1], ones)
+            _move_on(D, E, a, apart)
+            winner = _nearest(E, r[i + 1], ones, mask)
             _push(E, r[i + 1], rates[i + 1], power, winner, b)
             n[winner] += 1
+        else:
+            b[:] = 0.0
         old, new = new, old
-    _walk(centres, rows, old, old, a, b, D, E, 0.0, ones)
-    M[:] = centres[:, : M.shape[1]]
+    _walk(centres, rows, old, old, a, b, D, E)
+    M[:] = centres[: len(M), : M.shape[1]]
 
 
-@compiled
+@inlined
 def _push(D: Floats, r: float, rate: float, power: float, winner: int, a: Floats) -> None:
     """Fill by how much a row at distances D moves the centres: the nearest towards it, all others away from it."""
     for k in range(D.shape[0]):
@@ -134,26 +151,30 @@ def repetition_suppressed(
     centres, and the least width; ``extra[:, 0]`` are the widths.
     """
     none = np.zeros(len(M))
-    centres, rows = _whole_lanes(M, 0.0), _whole_lanes(np.zeros((4, M.shape[1])), 0.0)
+    centres, rows = _pairs_of_centres(M), _whole_lanes(np.zeros((4, M.shape[1])), 0.0)
     D, E, a, b = _whole_lanes(none, FAR), _whole_lanes(none, FAR), _whole_lanes(none, 0.0), _whole_lanes(none, 0.0)
-    scale, total = _whole_lanes(extra[:, 0] ** -2.0, 1.0), n.sum()
+    scale, wins, total = _whole_lanes(extra[:, 0] ** -2.0, 1.0), _whole_lanes(n, 0.0), n.sum()
+    mask = number_mask(len(D))
     old, new = 2, 0
     for i in range(0, Y.shape[0], 2):
         apart = _take_pair(Y, i, new, rows)
-        best = _walk(centres, rows, old, new, a, b, D, E, r[i], scale)
-        total += _answer(D, r[i], rates[i], numbers, best, n, total, scale, a)
-        b[:] = 0.0
+        _walk(centres, rows, old, new, a, b, D, E)
+        best = _nearest(D, r[i], scale, mask)
+        total += _answer(D, r[i], rates[i], numbers, best, wins, total, scale, a)
         if i + 1 < Y.shape[0]:
-            best = _move_on(D, E, a, apart, len(M), r[i + 1], scale)
-            total += _answer(E, r[i + 1], rates[i + 1], numbers, best, n, total, scale, b)
+            _move_on(D, E, a, apart)
+            best = _nearest(E, r[i + 1], scale, mask)
+            total += _answer(E, r[i + 1], rates[i + 1], numbers, best, wins, total, scale, b)
+        else:
+            b[:] = 0.0
         old, new = new, old
-    _walk(centres, rows, old, old, a, b, D, E, 0.0, scale)
-    M[:] = centres[:, : M.shape[1]]
+    _walk(centres, rows, old, old, a, b, D, E)
+    M[:], n[:] = centres[: len(M), : M.shape[1]], wins[: len(n)]
     if numbers[2] > 0:
         extra[:, 0] = scale[: len(M)] ** -0.5
 
 
-@compiled
+@inlined
 def _answer(
     D: Floats, r: float, rate: float, numbers: Floats, best: int, n: Floats, total: float, scale: Floats, a: Floats
 ) -> float:
@@ -161,19 +182,19 @@ def _answer(
 
     `total` is the sum of all wins so far. Returns the number of winners.
     """
-    threshold, strength, width_rate, least_width = numbers[0], numbers[1], numbers[2], numbers[3]
+    threshold, strength, width_rate, least_width = max(numbers[0], NOTHING), numbers[1] / total, numbers[2], numbers[3]
+    suppression, n_winners = 0.0, 0.0
     for k in range(D.shape[0]):
         a[k] = power_of_two(-0.5 * LOG2_E * scale[k] * (D[k] + r))  # phi = exp(-d^2 / 2 sigma^2)
-    suppression, n_winners = 0.0, 0.0
-    for k in range(len(n)):
-        won = 1.0 if a[k] >= threshold or k == best else 0.0
+        won = 1.0 if (a[k] >= threshold) | (k == best) else 0.0
         suppression += won * n[k] * a[k]
         n_winners += won
         n[k] += won
-    suppression *= strength / (total * n_winners)
+    suppression = min(suppression * strength / n_winners, 1e150)  # (bounded, or the compiler divides in every lane)
     for k in range(D.shape[0]):
-        penalty = -min(1.0, (a[k] * suppression) ** 2)
-        a[k] = rate * (a[k] if a[k] >= threshold or k == best else penalty)
+        suppressed = a[k] * suppression
+        penalty = -min(1.0, suppressed * suppressed)
+        a[k] = rate * (a[k] if (a[k] >= threshold) | (k == best) else penalty)
     if width_rate > 0:
         for k in range(D.shape[0]):
             width = scale[k] ** -0.5 * (1.0 + width_rate * a[k] * scale[k] * (D[k] + r))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.loops import _compiled as compiled
+from ..kernels.loops import _inlined as inlined
 
 LOG2_E = 1.4426950408889634
 ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+LANES = 8
 
 
-@compiled
+@inlined
+def whole_lanes(n: int) -> int:
+    """Return how many numbers fill the vector lanes, at least n: loops over them leave no rest."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+@inlined
 def power_of_two(x: float) -> float:
     """``2^x`` for ``x <= 0``, to 1e-13 of it; below -1000 it is ``2^-1000``, which moves nothing."""
     x = max(x, -1000.0)
@@ -24,7 +31,7 @@ def power_of_two(x: float) -> float:
     return (low + f4 * f4 * high) * np.int64((np.int64(whole) + 1023) << 52).view(np.float64)
 
 
-@compiled
+@inlined
 def binary_logarithm(x: float) -> float:
     """``log2 x`` for finite ``x >= 1``, to 1e-13 of it."""
     bits = np.float64(x).view(np.int64) - ROOT_HALF

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..system import Weighed
+
 __all__ = ["RULES", "Seeds", "SequentialRule", "merge_seeds", "warm_up"]
 
 Floats = NDArray[Any]
@@ -26,7 +28,7 @@ MOVE_ALL = {"distance_sensitive", "repetition_suppressed"}  # all centres after 
 
 
 @dataclass(frozen=True, eq=False)
-class Seeds:
+class Seeds(Weighed):
     """State between rows: centres (c, q) in coordinates, wins (c,), what else a rule keeps for each (c, e)."""
 
     centres: Floats

@@ -5,6 +5,9 @@ rule's own numbers, and the state: centres ``M`` (c, q), win counts ``n`` (c,) a
 centre, ``extra`` (c, e). A row's squared distance to a centre is ``|y - M|^2 + r``; between centres there is no
 residual, since they lie in the span. Ties go to the lowest number.
 
+A row waits for the winner of the row before, so with few coordinates what counts is how soon the winner is known: two
+centres are measured at a time, their costs are compared as whole numbers (`ranks`), and nothing branches on them.
+
 Only imported when such a rule runs, since importing numba is slow. ``reassoc`` lets sums run in vector lanes.
 """
 
@@ -17,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled as compiled
-from .powers import binary_logarithm, power_of_two
+from ..kernels.loops import _inlined as inlined
+from .powers import binary_logarithm, power_of_two, whole_lanes
+from .ranks import NOBODY, number_mask, rank, with_rank
 
 Floats = NDArray[Any]
 
 
-@compiled
+@inlined
 def squared_distance(A: Floats, i: int, B: Floats, k: int) -> float:
     """``sum_j (A[i, j] - B[k, j])^2``, in double precision. (Indices, not rows: views are counted, which is slow.)"""
     total = 0.0
@@ -32,11 +37,42 @@ def squared_distance(A: Floats, i: int, B: Floats, k: int) -> float:
     return total
 
 
-@compiled
+@inlined
+def two_squared_distances(A: Floats, i: int, B: Floats, k: int) -> tuple[float, float]:
+    """Return the squared distances of A[i] to B[k] and to B[k + 1]."""
+    first, second = 0.0, 0.0
+    for j in range(A.shape[1]):
+        own = A[i, j]
+        difference = own - B[k, j]
+        first += difference * difference
+        difference = own - B[k + 1, j]
+        second += difference * difference
+    return first, second
+
+
+@inlined
 def move(M: Floats, k: int, Y: Floats, i: int, a: float) -> None:
     """``M[k] += a (Y[i] - M[k])``."""
     for j in range(M.shape[1]):
         M[k, j] += a * (Y[i, j] - M[k, j])
+
+
+@inlined
+def _winner_and_rival(Y: Floats, i: int, r: float, M: Floats, n: Floats, mask: Any, D: Floats) -> tuple[Any, Any]:
+    """Fill the squared distances D of a row and return the centres of least and second least ``n_k D_k``.
+
+    Of one centre alone, the rival is the winner.
+    """
+    c, least, second = M.shape[0], NOBODY, NOBODY
+    for k in range(0, c - 1, 2):
+        one, other = two_squared_distances(Y, i, M, k)
+        D[k], D[k + 1] = one + r, other + r
+        least, second = with_rank(least, second, rank(n[k] * (one + r), k, mask))
+        least, second = with_rank(least, second, rank(n[k + 1] * (other + r), k + 1, mask))
+    if c % 2 == 1:
+        D[c - 1] = squared_distance(Y, i, M, c - 1) + r
+        least, second = with_rank(least, second, rank(n[c - 1] * D[c - 1], c - 1, mask))
+    return least & mask, second & mask
 
 
 @compiled
@@ -44,12 +80,9 @@ def frequency_sensitive(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
     """Algorithm 1 of doi:10.1016/j.neunet.2014.11.003 (AKCL)."""
+    D, mask = np.empty(M.shape[0]), number_mask(M.shape[0])
     for i in range(Y.shape[0]):
-        least, winner = np.inf, 0
-        for k in range(M.shape[0]):
-            cost = n[k] * (squared_distance(Y, i, M, k) + r[i])  # Eq. 12; the sum of n is the same for all
-            if cost < least:
-                least, winner = cost, k
+        winner, _ = _winner_and_rival(Y, i, r[i], M, n, mask, D)  # Eq. 12; the sum of n is the same for all
         move(M, winner, Y, i, rates[i])  # Eq. 13
         n[winner] += 1  # Eq. 14
 
@@ -61,9 +94,9 @@ def cooperative_penalised(
     """Algorithms 1 and 2 of doi:10.1016/j.patcog.2014.03.010 (CPCL); ``numbers[0]`` is 1 for squared ratios."""
     k = M.shape[0]
     squared = numbers[0] > 0
-    D, between, team = np.empty(k), np.empty(k), np.empty(k, np.int64)
+    D, between, team, mask = np.empty(k), np.empty(k), np.empty(k, np.int64), number_mask(k)
     for i in range(Y.shape[0]):
-        c = _frequency_winner(Y, i, r[i], M, n, D)
+        c, _ = _winner_and_rival(Y, i, r[i], M, n, mask, D)
         q = _territory(M, c, D, r[i], between, team)  # Eq. 3
         rate = rates[i]
         q_u = math.floor(q * min(1.0, rate * n[c]))  # Eq. 6, with n_c before this win
@@ -79,26 +112,7 @@ def cooperative_penalised(
         n[c] += 1
 
 
-@compiled
-def _distances_of(Y: Floats, i: int, r: float, M: Floats, D: Floats) -> None:
-    """Fill the squared distances D of a row."""
-    for k in range(M.shape[0]):
-        D[k] = squared_distance(Y, i, M, k) + r
-
-
-@compiled
-def _frequency_winner(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> int:
-    """Fill the squared distances D of a row and return the winner, ``argmin n_k D_k``."""
-    _distances_of(Y, i, r, M, D)
-    least, winner = n[0] * D[0], 0
-    for k in range(1, M.shape[0]):
-        cost = n[k] * D[k]
-        better = cost < least
-        least, winner = cost if better else least, k if better else winner
-    return winner
-
-
-@compiled
+@inlined
 def _reach(d: float, r: float) -> float:
     """Return how far from a row, squared, a centre may be that is as near to the winner as the row, at d, is.
 
@@ -107,7 +121,7 @@ def _reach(d: float, r: float) -> float:
     return (math.sqrt(max(d - r, 0.0)) + math.sqrt(d)) ** 2 * (1 + 1e-9)
 
 
-@compiled
+@inlined
 def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Floats) -> int:
     """Find the centres within the winner's distance from the winner, nearest first; return how many there are."""
     bound, q = _reach(D[c], r), 0
@@ -127,29 +141,13 @@ def _territory(M: Floats, c: int, D: Floats, r: float, between: Floats, team: Fl
 
 
 @compiled
-def _winner_and_rival(Y: Floats, i: int, r: float, M: Floats, n: Floats, D: Floats) -> tuple[int, int]:
-    """Fill the squared distances D of a row and return the centres of least and second least ``n_k D_k``."""
-    least, winner = np.inf, 0
-    for k in range(M.shape[0]):
-        D[k] = squared_distance(Y, i, M, k) + r
-        if n[k] * D[k] < least:
-            least, winner = n[k] * D[k], k
-    second, rival = np.inf, -1
-    for k in range(M.shape[0]):
-        cost = n[k] * D[k] if k != winner else np.inf
-        better = cost < second
-        second, rival = cost if better else second, k if better else rival
-    return winner, rival
-
-
-@compiled
 def rival_penalised(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats) -> None:
     """RPCL, doi:10.1109/72.238318: the second winner is pushed away; ``numbers[0]`` is its share of the rate."""
-    D = np.empty(M.shape[0])
+    D, mask = np.empty(M.shape[0]), number_mask(M.shape[0])
     for i in range(Y.shape[0]):
-        winner, rival = _winner_and_rival(Y, i, r[i], M, n, D)
+        winner, rival = _winner_and_rival(Y, i, r[i], M, n, mask, D)
         move(M, winner, Y, i, rates[i])
-        if rival >= 0:
+        if rival != winner:
             move(M, rival, Y, i, -numbers[0] * rates[i])
         n[winner] += 1
 
@@ -157,10 +155,10 @@ def rival_penalised(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Flo
 @compiled
 def rival_controlled(Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats) -> None:
     """RPCCL (Cheung 2005): the nearer the rival to the winner, the more it is pushed away."""
-    D = np.empty(M.shape[0])
+    D, mask = np.empty(M.shape[0]), number_mask(M.shape[0])
     for i in range(Y.shape[0]):
-        winner, rival = _winner_and_rival(Y, i, r[i], M, n, D)
-        if rival >= 0:
+        winner, rival = _winner_and_rival(Y, i, r[i], M, n, mask, D)
+        if rival != winner:
             apart = squared_distance(M, winner, M, rival)
             # min(|m_c - m_r|, |x - m_c|) / |m_c - m_r|
             share = 1.0 if apart <= D[winner] else math.sqrt(D[winner] / apart)
@@ -174,13 +172,20 @@ def cooperation_controlled(
     Y: Floats, r: Floats, rates: Floats, numbers: Floats, M: Floats, n: Floats, extra: Floats
 ) -> None:
     """CCCL (Li and others 2008): all centres in the winner's territory follow; ``numbers[0]`` is phi."""
-    D, power = np.empty(M.shape[0]), -0.5 * numbers[0]
+    k, power = M.shape[0], -0.5 * numbers[0]
+    D, shares, team, mask = np.ones(whole_lanes(k)), np.empty(whole_lanes(k)), np.empty(k, np.int64), number_mask(k)
     for i in range(Y.shape[0]):
-        c = _frequency_winner(Y, i, r[i], M, n, D)
-        bound = _reach(D[c], r[i])
-        for j in range(M.shape[0]):
-            if j != c and D[j] - r[i] <= bound and squared_distance(M, c, M, j) <= D[c] and D[c] > 0:
-                # (d_c / max(d_c, d_j))^phi
-                move(M, j, Y, i, rates[i] * power_of_two(power * binary_logarithm(max(1.0, D[j] / D[c]))))
+        c, _ = _winner_and_rival(Y, i, r[i], M, n, mask, D)
+        bound, nearness = _reach(D[c], r[i]), 1.0 / D[c]
+        for j in range(D.shape[0]):  # of all, in vector lanes, while distances between centres are computed
+            # (d_c / max(d_c, d_j))^phi
+            shares[j] = rates[i] * power_of_two(power * binary_logarithm(max(1.0, D[j] * nearness)))
+        q = 0
+        for j in range(k):
+            if D[j] - r[i] <= bound and j != c and squared_distance(M, c, M, j) <= D[c] and D[c] > 0:
+                team[q] = j
+                q += 1
+        for s in range(q):
+            move(M, team[s], Y, i, shares[team[s]])
         move(M, c, Y, i, rates[i])
         n[c] += 1

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.rows import join_blocks
 from ..maps.base import Centres, squared_distances
 from ..maps.explicit import squared_lengths
 from ..maps.nearest import nearest_mask
 from ..maps.sparse_kernel import SparseKernelMap, leading_pairs
 from ..random import Key
+from ..system import Weighed
 from .crisp import Nearest, cluster_sums
 from .lloyd import LloydRun, best_lloyd_run, lloyd
 
@@ -60,7 +62,7 @@ class Growth:
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class Buffer(Weighed):
     """The rows of the buffer with their geometry, numbers and clusters, and those that wait to come in."""
 
     map_: SparseKernelMap
@@ -97,7 +99,7 @@ def meet_batch(buffer: Buffer, rows: Floats, numbers: NDArray[np.int64], chances
         return buffer
     buffer = replace(
         buffer,
-        waiting=np.concatenate([buffer.waiting, rows[drawn]]),
+        waiting=join_blocks([buffer.waiting, rows[drawn]]),
         waiting_numbers=np.concatenate([buffer.waiting_numbers, numbers[drawn]]),
     )
     return _let_in(buffer, growth) if len(buffer.waiting) >= growth.every else buffer
@@ -122,7 +124,7 @@ def buffer_centres(buffer: Buffer, n_clusters: int) -> Centres:
 def _let_in(buffer: Buffer, growth: Growth) -> Buffer:
     """Take the waiting rows in, let the least informative go, renew eigenpairs and clusters (lines 11 to 13)."""
     map_, old = buffer.map_, buffer.map_.n_rows
-    rows = np.concatenate([map_.rows, buffer.waiting])
+    rows = join_blocks([map_.rows, buffer.waiting])
     numbers = np.concatenate([buffer.numbers, buffer.waiting_numbers])
     labels = np.concatenate([buffer.labels, np.full(len(rows) - old, -1)])
     # Eq. 11 updates K + phi phi^T, but the matrix of Eq. 5 is bordered: V is extended by rows of zeros and improved.
@@ -144,7 +146,7 @@ def _bordered(map_: SparseKernelMap, new: Floats) -> Any:
 
     old, p = map_.n_rows, map_.n_neighbors
     new = new.astype(np.float64)
-    columns = np.concatenate([map_.rows.astype(np.float64), new])
+    columns = join_blocks([map_.rows.astype(np.float64), new])
     lengths = map_.kernel.diagonal(columns)
     phi = map_.kernel(new, columns)
     for i, row in enumerate(phi):  # a row sees the buffer, and those of the new rows that came before it

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..system import Weighed
+
 __all__ = ["ExactSum"]
 
 _PIECE = 2**15  # numbers added at a time
@@ -28,7 +30,7 @@ def _added(a: NDArray[Any], a_low: NDArray[Any], b: NDArray[Any], b_low: NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class ExactSum:
+class ExactSum(Weighed):
     """An array of sums and their rounding errors.
 
     Examples

@@ -19,8 +19,8 @@ from .checkpoint import Checkpoint
 from .data import RowReader, make_window
 from .fuzzy import FuzzyResult, FuzzySettings, Prototypes, Summary, exact_passes, points_of, run_on_points
 from .graph import Graph
+from .measuring import Reader, measure_block, task
 from .setup import Setup
-from .tasks import Reader, measure_block, task
 
 __all__ = ["FAN_IN", "Levels", "final_run", "online_fuzzy", "summarise", "wait", "with_prototypes"]
 

@@ -79,7 +79,7 @@ class Cluster:
             if found:
                 break
             _log.warning("The cluster has no workers yet; waiting for the first.")
-            self.results([self.client.submit(os.getpid, pure=False)], None)
+            self._first_worker()
         ours, others = version(), sorted({worker.version for worker in found.values()})
         if others != [ours]:
             raise ClusterError(
@@ -91,10 +91,24 @@ class Cluster:
     @property
     def slots(self) -> int:
         """Threads of all workers that are there now."""
+        return max(1, sum(self._threads().values()))
+
+    @property
+    def seats(self) -> list[str]:
+        """The worker of every thread: first one of each worker, then a second one, and so on."""
+        threads = self._threads()
+        turns = range(max(threads.values(), default=0))
+        return [address for turn in turns for address in sorted(threads) if threads[address] > turn]
+
+    def _threads(self) -> dict[str, int]:
         try:
-            return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+            return {address: worker["nthreads"] for address, worker in self._workers().items()}
         except Exception as error:
             raise self._translated(error, None) from error
+
+    def _first_worker(self) -> None:
+        """Wait until there is a worker."""
+        self.results([self.client.submit(os.getpid, pure=False)], None)
 
     def check_shared(self, path: str) -> None:
         """Refuse a scratch folder of this process that some worker does not see."""
@@ -132,7 +146,7 @@ class Cluster:
     def submit(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Begin to compute some keys of a graph; return their futures."""
         try:
-            return list(self.client.get(self._with_lasting(graph), list(keys), sync=False))
+            return list(self.client.get(_placed(self._with_lasting(graph), graph.at), list(keys), sync=False))
         except Exception as error:
             raise self._translated(error, graph) from error
 
@@ -167,6 +181,28 @@ class Cluster:
         self._kept += futures
         self._kept_about |= graph.about
         return futures
+
+    def portions(self, futures: Sequence[Any]) -> list[tuple[str, list[int]]]:
+        """Divide kept results among the threads of the workers that hold them: address, numbers of the results.
+
+        It waits until they are there; what went wrong with one of them is raised.
+        """
+        from distributed import wait
+
+        while True:
+            try:
+                with self.client.as_current():
+                    wait(list(futures))
+                holders = self.client.who_has(list(futures))
+            except Exception as error:
+                raise self._translated(error, None) from error
+            wrong = [future for future in futures if future.status == "error"]
+            if wrong:
+                self.results(wrong, None)
+            threads = self._threads()
+            if threads:
+                return divide([list(holders.get(future.key, ())) for future in futures], threads)
+            self._first_worker()  # all of them have gone: they, or others, will come and make it again
 
     def release(self) -> None:
         """Let the workers forget what they hold for the run: after an error its traceback may live long."""
@@ -233,6 +269,52 @@ class Cluster:
             "often a task may be tried again.)",
             rows,
         )
+
+
+def _placed(tasks: dict[Any, Any], at: dict[Any, str]) -> Any:
+    """Return a graph that says where some of its tasks are to run; elsewhere only when that worker is gone."""
+    from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+
+    if not at:
+        return tasks
+    there: dict[str, dict[Any, Any]] = {"": {}}
+    for key, made in tasks.items():
+        there.setdefault(at.get(key, ""), {})[key] = made
+    layers = {
+        address: MaterializedLayer(own, {"workers": (address,), "allow_other_workers": True} if address else None)
+        for address, own in there.items()
+    }
+    return HighLevelGraph(layers, {address: set() for address in layers})  # what depends on what is in the tasks
+
+
+def divide(holders: Sequence[Sequence[str]], threads: dict[str, int]) -> list[tuple[str, list[int]]]:
+    """Divide results, each held by some workers, into one portion for each thread, where they are held.
+
+    A worker that holds nothing, because it came later, gets its share of those who have most: these results are sent
+    to it once, and then it holds them.
+
+    Examples
+    --------
+    >>> divide([["a"], ["a", "b"], ["a"], ["b"]], {"a": 2, "b": 1})
+    [('a', [0]), ('a', [1, 2]), ('b', [3])]
+    >>> divide([["a"], ["a"], ["a"], ["a"]], {"a": 1, "b": 1})
+    [('a', [0, 1]), ('b', [2, 3])]
+    """
+    own: dict[str, list[int]] = {address: [] for address in sorted(threads)}
+    for number, addresses in sorted(enumerate(holders), key=lambda item: (len(item[1]), item[0])):
+        there = [address for address in addresses if address in own] or list(own)
+        own[min(there, key=lambda address: (len(own[address]) / threads[address], address))].append(number)
+    share = len(holders) / max(1, sum(threads.values()))
+    for late in [address for address, numbers in own.items() if not numbers]:
+        while len(own[late]) + 1 <= share * threads[late]:
+            fullest = max(own, key=lambda address: (len(own[address]) / threads[address], address))
+            own[late].append(own[fullest].pop())
+    portions = []
+    for address, numbers in own.items():
+        numbers, n_threads = sorted(numbers), threads[address]
+        parts = [numbers[i * len(numbers) // n_threads : (i + 1) * len(numbers) // n_threads] for i in range(n_threads)]
+        portions += [(address, part) for part in parts if part]
+    return portions
 
 
 def rows_of(graph: Graph, key: Any) -> tuple[int, int] | None:

@@ -14,7 +14,8 @@ from ..rules.competitive import Rates, Winners, compete
 from ..rules.coordinates import Coordinates
 from ..rules.sequential import Seeds, SequentialRule
 from ..system import single_threaded
-from .tasks import BadRowError, Measured, Model, Reader, labelled_tiles, measure_block, task
+from .measuring import BadRowError, Measured, Reader, measure_block, task
+from .tasks import Model, labelled_tiles
 
 __all__ = ["Stream", "label_rows", "means_of", "meet_block", "stream_rate"]
 

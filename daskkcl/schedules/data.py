@@ -1,4 +1,4 @@
-"""The data as schedules see them: blocks of rows, perhaps kept, spilled or shuffled, and single rows by number."""
+"""The data as schedules see them: blocks of rows, in order or shuffled, and single rows by number."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
 from .engine import Engine
 from .graph import Constant, Graph, Window
-from .tasks import BadRowError, Reader, bad_rows, first_bad_row, measure_block, spill_block, spilled_block
+from .measuring import BadRowError, bad_rows, first_bad_row
 
 __all__ = [
-    "Dataset",
     "RowReader",
     "count_entries",
     "explain_bad_row",
@@ -234,88 +233,6 @@ def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int, afte
         out[a - start : b - start] = slab[a - first : b - first]
         first += len(slab)
     return out
-
-
-class Dataset:
-    """Blocks of rows in order, read again for every pass unless they are kept.
-
-    Parameters
-    ----------
-    engine : Engine
-    source : Source
-    layout : Layout
-        Rows per block and threads.
-    """
-
-    def __init__(self, engine: Engine, source: Source, layout: Layout) -> None:
-        self.engine = engine.with_threads(layout.threads)
-        self.source = source
-        self.edges = row_edges(engine, source, layout)
-        self.block_rows = layout.block_rows
-        self._kept: list[Any] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows, dropped ones included."""
-        return self.source.n_rows
-
-    def run(
-        self,
-        prepare: Callable[[Graph], Consume],
-        combine: Combine | None = None,
-        watch: str = "",
-        step: int = 0,
-    ) -> list[Any]:
-        """Work on all blocks (of rows, or of what is kept) as `run_blocks` does."""
-        if self._kept is None:
-            return run_blocks(self.engine, self.source, self.edges, prepare, combine, watch, step)
-        graph = Graph()
-        consume = prepare(graph)
-        keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
-        graph.about.update(zip(keys, pairwise(self.edges), strict=True))
-        return self.engine.run(graph, [join(graph, keys, combine, self.engine)] if combine else keys, watch, step)
-
-    def _keep(self, prepare: Callable[[Graph], Consume]) -> None:
-        if self.engine.local:
-            self._kept = self.run(prepare)
-            return
-        graph = Graph()  # futures of one graph, which stay on the workers
-        consume, rows = prepare(graph), RowReader(self.engine, self.source, self.edges)
-        blocks = rows.blocks(graph, self.edges, make_window(graph, self.engine))
-        keys = [graph.named(consume(a, rows)) for a, rows in zip(self.edges[:-1], blocks, strict=True)]
-        graph.about.update(zip(keys, pairwise(self.edges), strict=True))
-        self._kept = self.engine.keep(graph, keys)
-
-    def keep_rows(self) -> None:
-        """Keep the rows where they are read (on the workers of a cluster)."""
-        self._keep(lambda graph: lambda start, rows: rows)
-
-    def keep_measurements(self, reader: Reader) -> None:
-        """Measure all rows once and keep the measurements in memory."""
-
-        def prepare(graph: Graph) -> Consume:
-            shared = graph.value(reader)
-            return lambda start, rows: graph.call(measure_block, rows, start, shared)
-
-        self._keep(prepare)
-
-    def spill_measurements(self, reader: Reader, scratch: Scratch) -> None:
-        """Measure all rows once and keep the measurements in scratch; what a run has left there it finds again."""
-        found: dict[int, Any] = {}
-        if self.engine.local and scratch.run is not None:
-            blocks = ((a, spilled_block(a, b - a, reader, scratch)) for a, b in pairwise(self.edges))
-            found = {a: block for a, block in blocks if block is not None}
-
-        def prepare(graph: Graph) -> Consume:
-            shared, folder = graph.value(reader), graph.value(scratch)
-            return lambda start, rows: None if start in found else graph.call(spill_block, rows, start, shared, folder)
-
-        if len(found) < len(self.edges) - 1:
-            self._keep(prepare)
-        if found:
-            made = iter(self._kept or [])
-            self._kept = [found[a] if a in found else next(made) for a in self.edges[:-1]]
-        self._scratch = scratch  # the files must outlive the blocks
 
 
 def gather(engine: Engine, source: Source, rows: NDArray[np.int64], layout: Layout) -> NDArray[Any]:

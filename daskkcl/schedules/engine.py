@@ -44,6 +44,23 @@ class Engine:
         """How many tasks run at once: on the threads of this process, or on those of all workers."""
         return self.threads if self.cluster is None else self.cluster.slots
 
+    @property
+    def seats(self) -> list[str]:
+        """The worker of every thread of the cluster, in turn; none in this process.
+
+        Blocks that wait to be met one after another are dealt to them, and what meets a block goes where it is: left
+        alone, dask's scheduler weighs moving the block against waiting for its holder, and often moves it.
+        """
+        return [] if self.cluster is None else self.cluster.seats
+
+    @property
+    def ahead(self) -> int:
+        """How many blocks may wait to be met: on a cluster one for each thread.
+
+        A worker with more tasks than threads would have some taken from it by idle ones.
+        """
+        return self.slots + 1 if self.local else self.slots
+
     def segment(self, n_blocks: int) -> int:
         """Return how many blocks that meet a state one after another go into one graph: so many, or more on a cluster.
 

@@ -22,8 +22,10 @@ from ..rules.kernel_fuzzy import kernel_distances_from
 from ..system import single_threaded
 from .checkpoint import Checkpoint
 from .data import gather, load_rows
-from .setup import Problem, Setup
-from .tasks import BadRowError, Model, Reader, bad_rows
+from .measuring import BadRowError, Reader, bad_rows
+from .problem import Problem
+from .setup import Setup
+from .tasks import Model
 
 __all__ = [
     "ExactCentres",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..rules.coordinates import Coordinates
 from ..rules.crisp import Nearest
 from ..rules.sequential import Seeds, merge_seeds
-from .data import Dataset
+from .dataset import Dataset
 from .exact import ExactCentres, ExactRows
 from .passes import sum_pass
 from .setup import Setup

@@ -12,12 +12,15 @@ from ..kernels.rows import join_blocks
 from ..maps.base import Centres, Map, squared_distances
 from ..random import Key
 from ..rules.fuzzy import Fuzzy, FuzzyRun, best_fuzzy_run
+from ..system import Weighed
 from .checkpoint import Checkpoint
-from .data import Dataset, gather
+from .data import gather
+from .dataset import Dataset
+from .measuring import measure_block
 from .passes import label_pass, sum_pass
 from .sampling import draw_rows, weights_of
 from .setup import Setup
-from .tasks import Model, measure_block
+from .tasks import Model
 
 __all__ = [
     "FuzzyResult",
@@ -59,7 +62,7 @@ class FuzzySettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(Weighed):
     """What stands for some rows: mean measurements of their centres (c, m) and the centres' masses (c,).
 
     In a stream also the rows nearest to the centres, and their numbers: nobody can look them up later.

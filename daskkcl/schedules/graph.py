@@ -20,7 +20,8 @@ _LARGE_BYTES = 2**16  # arrays inside a shared tuple that are worth being sent a
 class Graph:
     """Tasks and the keys they are known by.
 
-    `about` says which rows a task works on, for the error that names them when it kills its worker.
+    `about` says which rows a task works on, for the error that names them when it kills its worker; `at` on which
+    worker of a cluster a task is to run, as long as that worker is there.
 
     Examples
     --------
@@ -35,6 +36,7 @@ class Graph:
     def __init__(self) -> None:
         self.tasks: dict[Any, Any] = {}
         self.about: dict[Any, tuple[int, int]] = {}
+        self.at: dict[Any, str] = {}
         self._token = os.urandom(8).hex()
 
     def _key(self, name: str) -> tuple[str, int]:
@@ -43,34 +45,36 @@ class Graph:
         return f"{name}-{self._token}", len(self.tasks)
 
     def value(self, value: Any) -> Any:
-        """Put a value into the graph once; dask does not look inside.
+        """Put a value into the graph once, to be an argument of calls; dask does not look inside.
 
         What has parts that last (`graph_parts`), or is a tuple with large arrays, is put in part by part: a cluster is
         sent a part only when it does not have it yet.
         """
         if value is None:
             return None
+        # Put together inside the task that uses it: as a task of its own it would be sent whole.
         if hasattr(value, "graph_parts"):
-            return self.call(type(value), *(self.value(part) for part in value.graph_parts()))
+            return (type(value), *(self.value(part) for part in value.graph_parts()))
         if type(value) is tuple and any(is_large(part) for part in value):
-            return self.call(as_tuple, *(self.value(part) for part in value))
+            return (as_tuple, *(self.value(part) for part in value))
         key = f"value-{len(self.tasks)}-{self._token}", 0  # a group of its own
         self.tasks[key] = (Constant(value),)
         return key
 
     def kept(self, handle: Any) -> Any:
-        """Put in something that an engine kept: a value, or the future of one."""
-        if type(handle).__module__.partition(".")[0] != "distributed":
-            return self.value(handle)
-        key = self._key("kept")
-        self.tasks[key] = handle
-        return key
+        """Put in something that an engine kept: a value, or the future of one, which stands for itself."""
+        return handle if type(handle).__module__.partition(".")[0] == "distributed" else self.value(handle)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Add a call; arguments are keys, lists of keys, calls to be made inside this one, or plain values."""
         key = self._key(function.__name__)
         self.tasks[key] = (function, *arguments)
         return key
+
+    def seat(self, seats: Sequence[str], number: int, *keys: Any) -> None:
+        """Let some tasks run together on one thread's worker, the next in turn; no seats: wherever they like."""
+        if seats:
+            self.at.update(dict.fromkeys(keys, seats[number % len(seats)]))
 
     def named(self, rows: Any) -> Any:
         """Return the key of a call that is not in the graph yet (see `data.RowReader`), or the key itself."""

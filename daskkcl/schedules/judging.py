@@ -13,30 +13,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.sources import Source
 from ..kernels.rows import join_blocks
-from ..maps.base import Centres, squared_distances
+from ..maps.base import Centres, Map, squared_distances
+from ..planning import Stage
 from ..random import Key
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
 from ..rules.separation import calinski_harabasz, davies_bouldin, distances_between, silhouettes, stratified_mean
 from ..rules.sums import ExactSum
 from ..rules.validity import between_centres, centre_products, mean_norm
-from .data import Dataset
+from .data import gather
+from .dataset import Dataset
+from .measuring import Reader, Tile, task, tiles
 from .passes import reduce_pass
-from .tasks import Model, Reader, Tile, task, tiles
+from .predict import meeting_bytes, reading_stage
+from .tasks import Model
 
-__all__ = ["Group", "judge_pass"]
+__all__ = ["Group", "judge_pass", "judging_stages"]
 
 Floats = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Models with the same reader, and their numbers among all."""
+    """Models with the same reader, and their numbers among all; `measured` says that rows are measured already."""
 
     reader: Reader
     numbers: tuple[int, ...]
     models: tuple[Model, ...]
+    measured: Map | None = None  # the map that made what is read, if rows are not
+
+    @property
+    def row_map(self) -> Map:
+        """The map of rows."""
+        return self.measured or self.reader.map_
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +64,53 @@ class _Tally:
         return _Tally(self.S + other.S, self.counts + other.counts, picks, self.each)
 
 
+def judging_stages(source: Source, groups: Sequence[Group], n_sample: int, silhouettes: bool) -> list[Stage]:
+    """Return what the passes take: all models in every task, sums and centroids of each, the sample in the end."""
+    models = [model for group in groups for model in group.models]
+    counts = [model.centres.n_clusters for model in models]
+    tables = sum(8 * c * (model.reader.map_.n_measurements + 4) for c, model in zip(counts, models, strict=True))
+    picked = [min(max(2, n_sample // c) * c, source.n_rows) for c in counts]
+    tile = max(meeting_bytes(source, group.reader, max(counts)) for group in groups)
+    rows = max(group.reader.tile_rows for group in groups)  # powers of two: a multiple of every other
+    passing = reading_stage(
+        "judging",
+        source,
+        rows,
+        task_bytes=2 * tile + 6 * tables + 4 * 24 * sum(picked),
+        fixed_bytes=8 * tables + 4 * 24 * sum(picked) + 3 * sum(picked) * source.mean_bytes,
+        remedy="judge fewer settings at a time, or pass a smaller n_sample",
+    )
+    if not silhouettes:
+        return [passing]
+    drawn = sum(picked) * source.mean_bytes + max(picked) * 8 * source.n_features + 7 * 8 * max(picked) ** 2
+    remedy = "pass a smaller n_sample, or leave 'silhouette' out of the indices"
+    return [passing, Stage("silhouettes", row_bytes=0, fixed_bytes=drawn, remedy=remedy)]
+
+
 def judge_pass(
-    data: Dataset, groups: Sequence[Group], n_sample: int, key: Key, wanted: Sequence[str]
+    data: Dataset,
+    groups: Sequence[Group],
+    n_sample: int,
+    key: Key,
+    wanted: Sequence[str],
+    rows_of: Source | None = None,
 ) -> list[dict[str, float]]:
-    """Return the indices of every model, in the order of their numbers."""
+    """Return the indices of every model, in the order of their numbers.
+
+    Where the data are measurements, or codes, the rows of the sample are taken from `rows_of`.
+    """
     tallies = reduce_pass(data, tally_block, _add_tallies, (tuple(groups), key, n_sample), "clusters")
     centroids = [_centroids(tally, _reader_of(groups, k)) for k, tally in enumerate(tallies)]
     picks = [np.sort(tally.picks[:, 2].astype(np.int64)) for tally in tallies]
     rows = np.unique(np.concatenate(picks)) if "silhouette" in wanted else np.empty(0, dtype=np.int64)
     there = [tally.counts > 0 for tally in tallies]
-    shared = (tuple(groups), tuple(zip(centroids, there, strict=True)), rows)
+    shared = (tuple(groups), tuple(zip(centroids, there, strict=True)), rows if rows_of is None else rows[:0])
     spreads, kept, numbers = reduce_pass(data, spread_block, _add_spreads, shared, "separation")
-    sample = join_blocks(kept) if len(rows) else None
+    sample = None
+    if len(rows) and rows_of is not None:
+        sample, numbers = gather(data.engine, rows_of, rows, data.layout), rows
+    elif len(rows):
+        sample = join_blocks(kept)
     found = []
     for k, tally in enumerate(tallies):
         reader = _reader_of(groups, k)
@@ -74,14 +120,20 @@ def judge_pass(
             places = np.searchsorted(numbers, own[:, 2].astype(np.int64))
             labels = own[:, 0].astype(np.intp)
             several = len(np.unique(labels)) > 1
-            values = silhouettes(distances_between(sample[places], reader.map_), labels) if several else np.zeros(0)
+            map_ = group_of(groups, k).row_map
+            values = silhouettes(distances_between(sample[places], map_), labels) if several else np.zeros(0)
             indices["silhouette"] = stratified_mean(values, labels, tally.counts) if several else float("nan")
         found.append({name: indices[name] for name in wanted})
     return found
 
 
+def group_of(groups: Sequence[Group], number: int) -> Group:
+    """Return the group that a model is in."""
+    return next(group for group in groups if number in group.numbers)
+
+
 def _reader_of(groups: Sequence[Group], number: int) -> Reader:
-    return next(group.reader for group in groups if number in group.numbers)
+    return group_of(groups, number).reader
 
 
 @task

@@ -24,10 +24,10 @@ from ..random import Key
 from .data import Consume, stream_blocks
 from .engine import Engine
 from .graph import Graph
-from .tasks import BadRowError, clean_rows, task
+from .measuring import BadRowError, clean_rows, task
 
 if TYPE_CHECKING:
-    from .setup import Problem
+    from .problem import Problem
 
 __all__ = [
     "MovingCentres",

@@ -21,12 +21,13 @@ from ..maps.stored import restore_rows, store_rows
 from ..random import Key
 from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import LiteralRun, LiteralStep, kernel_distances_from, kernel_matrix, weighted_kernel_fcm
+from ..system import Weighed
 from .checkpoint import Checkpoint
 from .fuzzy import FuzzyResult, FuzzySettings
 from .graph import Graph, Window
+from .measuring import task
 from .sampling import draw_rows, weights_of
 from .setup import Setup
-from .tasks import task
 from .walk import ChunkWalk
 
 __all__ = ["Literal", "online_literal", "sample_literal", "single_pass_literal"]
@@ -35,7 +36,7 @@ Floats = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Objects:
+class Objects(Weighed):
     """Weighted rows and their numbers in the data."""
 
     rows: Any  # dense or sparse

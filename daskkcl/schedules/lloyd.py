@@ -9,7 +9,8 @@ import numpy as np
 
 from ..maps.base import Centres
 from .checkpoint import Checkpoint
-from .data import Dataset, gather
+from .data import gather
+from .dataset import Dataset
 from .passes import sum_pass
 from .setup import Setup
 from .tasks import Model, Sums

@@ -26,10 +26,10 @@ from .data import Consume, run_blocks
 from .engine import Engine
 from .graph import Graph
 from .landmarks import k_means_landmarks
-from .tasks import clean_rows, task
+from .measuring import clean_rows, task
 
 if TYPE_CHECKING:
-    from .setup import Problem
+    from .problem import Problem
 
 __all__ = ["make_map"]
 

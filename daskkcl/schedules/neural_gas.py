@@ -7,7 +7,7 @@ import numpy as np
 from ..maps.base import Centres
 from ..rules.neural_gas import NeuralGas
 from .checkpoint import Checkpoint
-from .data import Dataset
+from .dataset import Dataset
 from .lloyd import PassResult
 from .passes import sum_pass
 from .setup import Setup

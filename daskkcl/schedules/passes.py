@@ -12,10 +12,11 @@ from ..maps.base import Centres
 from ..random import Key
 from ..rules.crisp import cluster_sums
 from ..rules.sums import ExactSum
+from ..system import Weighed
 from .checkpoint import Checkpoint
-from .data import Dataset
-from .graph import Graph
-from .tasks import Model, Reader, Sums, labelled_tiles, sum_block, task, tiles
+from .dataset import Dataset
+from .measuring import Reader, task, tiles
+from .tasks import Model, Sums, labelled_tiles, sum_block
 
 __all__ = ["Labelling", "RandomLabels", "label_pass", "label_means", "once_labelled", "reduce_pass", "sum_pass"]
 
@@ -43,13 +44,8 @@ def sum_pass(
 
 def reduce_pass(data: Dataset, function: Any, combine: Any, shared: tuple[Any, ...], title: str) -> Any:
     """Let a function of block, first row and shared values see all rows; combine what it returns, in order."""
-
-    def prepare(graph: Graph) -> Any:
-        common = [graph.value(value) for value in shared]
-        return lambda start, block: graph.call(function, block, start, *common)
-
     data.engine.progress.begin(title, data.n_rows)
-    (total,) = data.run(prepare, combine, function.__name__, data.block_rows)
+    total = data.reduce(function, combine, shared)
     if isinstance(total, (Sums, Labelling)):
         data.engine.progress.tell(objective=float(total.objective.value))
     data.engine.progress.end()
@@ -88,7 +84,7 @@ def label_sum_block(
 
 
 @dataclass(frozen=True, eq=False)
-class Labelling:
+class Labelling(Weighed):
     """What the labelling pass found.
 
     Rows of each cluster and their weight, the first of them, dropped rows, the objective; of fuzzy models also the

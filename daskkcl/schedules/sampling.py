@@ -16,11 +16,11 @@ from ..kernels.rows import join_blocks
 from ..planning import Layout, Plan
 from .data import explain_bad_row, gather, usable
 from .engine import Engine
+from .measuring import BadRowError, bad_rows
 from .scaling import keep_scaled, sampling_and_scaling, scale_kept
-from .tasks import BadRowError, bad_rows
 
 if TYPE_CHECKING:
-    from .setup import Problem
+    from .problem import Problem
 
 __all__ = ["draw_rows", "draw_scaled", "repeated", "weights_of"]
 

@@ -17,10 +17,10 @@ from ..rules.scaling import ColumnSums, Scaler, column_sums, scaler_of
 from .data import Consume, load_rows, run_blocks
 from .engine import Engine
 from .graph import Graph
-from .tasks import clean_rows, task
+from .measuring import clean_rows, task
 
 if TYPE_CHECKING:
-    from .setup import Problem
+    from .problem import Problem
 
 __all__ = ["block_scaler", "keep_scaled", "needs_pass", "sampling_and_scaling", "scale_kept", "scaling_stage"]
 

@@ -17,11 +17,12 @@ from ..random import FixedOrder
 from ..rules.competitive import Rates
 from ..rules.coordinates import Coordinates
 from ..rules.sequential import Seeds, SequentialRule
+from ..system import Weighed
 from .checkpoint import Checkpoint
 from .graph import Graph
+from .measuring import BadRowError, Reader, measure_block, task
 from .setup import Setup
 from .subsets import Places, ShuffledBlocks, epoch_blocks, shuffled_rows
-from .tasks import BadRowError, Reader, measure_block, task
 
 __all__ = ["SequentialResult", "SequentialWalk", "compete_row_by_row"]
 
@@ -78,7 +79,7 @@ class SequentialResult:
 
 
 @dataclass(frozen=True, eq=False)
-class MetTile:
+class MetTile(Weighed):
     """Coordinates, residuals and positions of the usable rows of a tile, in the order in which they are met."""
 
     Y: Floats
@@ -203,7 +204,7 @@ class _Rows:
         engine = self._setup.engine.with_threads(layout.threads)
         shared = [graph.value(x) for x in (blocks.places, self._setup.reader, self._coordinates)]
         walk, states = graph.value(self._walk), [graph.value(seeds)]
-        ahead = engine.slots + 1
+        ahead, seats = engine.ahead, engine.seats
 
         def earlier(i: int) -> Any:
             # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
@@ -212,6 +213,7 @@ class _Rows:
         for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
             block = graph.call(measure_rows, rows, position, *shared, earlier(i))
             states.append(graph.call(meet_rows, states[-1], block, 0, epoch, blocks.edges[-1], walk))
+            graph.seat(seats, i, block, states[-1])
         (result,) = engine.run(graph, [states[-1]], "meet_rows", layout.block_rows)
         return result
 

@@ -7,12 +7,11 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,223 +19,32 @@ from numpy.typing import NDArray
 
 from ..blocks.scaled import ScaledSource, stored_rows
 from ..blocks.scratch import Scratch
-from ..blocks.sources import ArraySource, Source
+from ..blocks.shuffle import Shuffled
+from ..blocks.sources import Source
 from ..errors import InvalidInputError, MemoryLimitError
-from ..kernels import Kernel
-from ..kernels.base import TILE_ROWS
 from ..kernels.rows import as_dense
-from ..kernels.widths import PAIR_ROWS
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
-from ..maps.recipes import Recipe, Sizes
 from ..maps.spectral import CodeMap
-from ..planning import Layout, Plan, Stage, make_plan, tile_rows
-from ..random import Key
-from ..rules.counting import MAX_CLUSTERS, counting_bytes
-from ..rules.many import MANY, warm_up
-from ..rules.scaling import Scaler
+from ..planning import Layout, Plan, Stage, make_plan
+from ..rules.many import warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .checkpoint import Checkpoint
 from .cluster import Cluster, Worker
 from .data import load_rows
 from .engine import Engine
-from .landmarks import centre_bytes, k_means_bytes, landmarks_stage, streams
+from .landmarks import landmarks_stage, streams
 from .mapping import make_map
+from .measuring import Reader
+from .problem import SAMPLE_ROWS, Problem
 from .sampling import draw_rows, draw_scaled, repeated, weights_of
 from .scaling import needs_pass, scaling_stage
-from .tasks import Reader
+from .shuffling import can_shuffle_first, rows_of_shuffle, shuffle_epoch
 
-__all__ = ["Problem", "Setup", "base_stages", "default_limit", "plan_run", "prepare"]
+__all__ = ["Setup", "base_stages", "default_limit", "plan_run", "plan_stages", "prepare"]
 
-_SAMPLE_ROWS = 2000
-_SAMPLE_BYTES = 64 * 2**20
-_ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
+_ROOM_BYTES = 32 * 2**20  # left over by the plan: freed arrays may then stay a while, which is faster
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be clustered and how precisely: parameters after validation, before any data are read."""
-
-    source: Source
-    n_clusters: int | None  # None: from the sample
-    recipe: Recipe
-    kernel: Kernel | None  # None: plain distances, or none at all
-    landmarks: str | NDArray[Any]
-    n_landmarks: int
-    dtype: np.dtype[Any]
-    nan: str
-    key: Key
-    memory_limit: int | None
-    scratch: str | None
-    keep_codes: bool = True  # of a map in two steps, for later passes
-    weights: NDArray[np.float64] | None = None  # of all rows; None: all 1
-    weight_unit: float = 1.0  # what they were divided by
-    indexed: bool = False  # rows meet only the centres that an index finds near them
-    durable: bool = False  # whether the run has a checkpoint, and is to find again what it left in scratch
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the data."""
-        return self.source.n_rows
-
-    @property
-    def scaler(self) -> Scaler | None:
-        """How rows are scaled when they are read; None: not at all, or not yet known."""
-        return self.source.scaler if isinstance(self.source, ScaledSource) else None
-
-    @property
-    def c(self) -> int:
-        """The number of clusters, or the most that may be found, for planning."""
-        return self.n_clusters or min(MAX_CLUSTERS, self.n_rows)
-
-    @property
-    def n_measurements(self) -> int:
-        """Columns of the measurements."""
-        return self.recipe.width(self.sizes)
-
-    @property
-    def sizes(self) -> Sizes:
-        """The numbers that the map's costs depend on."""
-        return Sizes(self.n_rows, self.source.n_features, self.n_landmarks, self.c, self.dtype.itemsize, self.cells)
-
-    @property
-    def cells(self) -> int:
-        """Numbers that a row takes while it is measured: its features, or fewer if it is sparse and may stay so."""
-        if not self.source.sparse:
-            return self.source.n_features
-        return self.recipe.sparse_width(self.kernel, self.source.n_features, self.source.row_entries)
-
-    @property
-    def tile_rows(self) -> int:
-        """Rows of a tile."""
-        widest = max(self.n_measurements, self.recipe.inner(self.sizes))
-        return tile_rows(self.cells, widest, self.dtype.itemsize)
-
-    @property
-    def sample_rows(self) -> int:
-        """Rows of the sample: depends on the problem's shape only."""
-        affordable = _SAMPLE_BYTES // (8 * self.cells)
-        rows = max(min(_SAMPLE_ROWS, affordable), min(20 * self.c, max(20 * MANY, 5 * self.c)))
-        if self.recipe.uses_landmarks and isinstance(self.landmarks, str):
-            rows = max(rows, self.n_landmarks)
-        if self.landmarks_by("kmeans") or self.landmarks_by("leverage"):
-            rows = max(rows, 10 * self.n_landmarks)
-        return min(rows, self.n_rows)
-
-    # --- costs -----------------------------------------------------------------------------------------------
-
-    @property
-    def row_bytes(self) -> int:
-        """A row as it is stored, or its code if that is more: passes read one or the other."""
-        return max(self.source.row_bytes, self.recipe.code_bytes)
-
-    @property
-    def measured_bytes(self) -> int:
-        """The measurements of a row."""
-        return (self.n_measurements + 1) * self.dtype.itemsize
-
-    @property
-    def tile_bytes(self) -> int:
-        """Everything a task holds for a tile: measurements, kernel temporaries, distances and weights."""
-        rows, itemsize = self.tile_rows, self.dtype.itemsize
-        inner = self.recipe.inner(self.sizes)
-        scratch = rows * inner * itemsize
-        if self.kernel is not None:
-            scratch += self.kernel.scratch_bytes(rows, self.cells, max(inner, self.n_measurements), itemsize)
-        if self.source.sparse:  # a tile made dense, a product before it is in its place
-            scratch += min(rows, TILE_ROWS) * (2 * itemsize + 8) * max(inner, self.n_measurements)
-            scratch += rows * self.cells * (itemsize + 8)
-        met = rows * self.c * (3 * itemsize + 8)
-        if self.indexed:  # a few candidates a row; small coordinates; numbers of centres in the order of clusters
-            met = rows * 1024 + 64 * self.c
-        return rows * (self.measured_bytes + 32) + met + scratch
-
-    @property
-    def sums_bytes(self) -> int:
-        """Sums of measurements with their errors, temporaries of adding to them, and those of blocks that wait."""
-        if self.many:  # added to in place, and in pieces
-            return 2 * 16 * self.c * (self.n_measurements + 8)
-        return 14 * 8 * self.c * (self.n_measurements + 2)
-
-    @property
-    def many(self) -> bool:
-        """Whether there are so many clusters that most have no row in a tile."""
-        return self.c >= MANY
-
-    @property
-    def centres_bytes(self) -> int:
-        """Centres before and after a step, each as means, coefficients and in block precision, and their difference."""
-        return 8 * 8 * self.c * (self.n_measurements + 2)
-
-    @property
-    def map_bytes(self) -> int:
-        """Landmarks, their kernel matrix, its eigenvectors with workspace, the inverse, the sample."""
-        sample = self.sample_rows * (self.source.mean_bytes + 8)
-        weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
-        means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
-        totals = 3 * 16 * self.c * (self.n_measurements + 8) if self.many else 0  # of blocks that wait, and their sum
-        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals
-
-    @property
-    def preparing_bytes(self) -> int:
-        """The most that is held beside the map before any block is met: one after another, each from the sample."""
-        s, m, d = self.sample_rows, self.n_landmarks, self.cells
-        width_rows, pair_rows = min(s, _SAMPLE_ROWS), min(s, PAIR_ROWS)
-        steps = {
-            "gathered in pieces": s * (self.source.mean_bytes + 16),
-            "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
-            "first centres": s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8)),
-        }
-        if self.kernel is not None:
-            steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
-        if self.recipe.uses_landmarks:
-            steps["kmeans"] = k_means_bytes(self, s) if self.landmarks_by("kmeans") else 0
-            steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self.landmarks_by("leverage") else 0
-            steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
-        return max(steps.values())
-
-    @property
-    def _met_at_once(self) -> int:
-        """Centres that all rows of the sample meet at once; of many clusters groups do, and all a slice of rows."""
-        return self.c if not self.many else math.isqrt(self.c) + 1024 * self.c // self.sample_rows
-
-    @property
-    def rows_bytes(self) -> int:
-        """All rows, if they are to be kept in memory and are not there; sparse ones with the blocks they come in."""
-        if isinstance(self.source, ArraySource):
-            return 0
-        return self.n_rows * (2 * self.source.mean_bytes if self.source.sparse else self.row_bytes)
-
-    def landmarks_by(self, name: str) -> bool:
-        """Return whether landmarks are chosen in a certain way."""
-        return self.recipe.uses_landmarks and isinstance(self.landmarks, str) and self.landmarks == name
-
-    def stage(self, name: str, **changes: Any) -> Stage:
-        """Return a stage that streams over stored rows."""
-        in_memory = isinstance(self.source, ArraySource)
-        # Rows are held as they were read and as they were cut; rows in memory already are only looked at.
-        stage = Stage(
-            name,
-            row_bytes=_ROW_EXTRAS if in_memory else 2 * self.row_bytes + _ROW_EXTRAS,
-            task_bytes=self.tile_bytes + self.sums_bytes,
-            fixed_bytes=self.map_bytes,
-            quantum=self.tile_rows,
-            unit_rows=min(self.source.unit_rows, self.n_rows),
-            unit_bytes=self.source.unit_bytes,
-        )
-        if self.many:  # a block's sums cost as much as some thousands of rows: blocks of more rows
-            stage = replace(stage, block_bytes=max(stage.block_bytes, 4 * self.c * stage.row_bytes))
-        return replace(stage, **changes)
-
-    def mapping_stage(self) -> Stage:
-        """Return the stage that streams over all rows to make the map."""
-        width = max(self.n_measurements, self.recipe.inner(self.sizes))
-        pairs = min(self.n_landmarks**2, self.n_rows * (self.recipe.code_bytes // 8) ** 2)
-        sums = 12 * 3 * pairs if self.recipe.code_bytes else 6 * 8 * width * width
-        code = 3 * self.recipe.code_bytes
-        stage = self.stage("mapping", task_bytes=self.tile_bytes + sums)
-        return replace(stage, row_bytes=stage.row_bytes + code)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +67,7 @@ class Setup:
     scratch: Scratch
     evidence: dict[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None))
+    first_epoch: list[Shuffled] = field(default_factory=list)  # its rows, if the sample was taken from them
 
     @cached_property
     def reader(self) -> Reader:
@@ -303,6 +112,8 @@ def base_stages(problem: Problem) -> list[Stage]:
     """Return the stages that every run has: sampling, what is made of the sample, and labelling."""
     preparing = Stage("preparing", row_bytes=0, fixed_bytes=problem.map_bytes + problem.preparing_bytes)
     stages = [problem.stage("sampling", task_bytes=0), preparing, problem.stage("labelling")]
+    if problem.read is not None:  # sample, map and measurements are there
+        return stages
     if needs_pass(problem.source):
         stages.insert(0, scaling_stage(problem))
     if streams(problem):
@@ -325,27 +136,43 @@ def plan_run(
     import zarr  # noqa: F401
 
     _warm_up(problem)
-    spill_bytes, scratch_bytes = _spill_bytes(problem, engine, n_passes), scratch_bytes + problem.n_rows * 4
-    if engine.cluster is None:
-        limit, base = problem.memory_limit or default_limit(), resident_bytes()
-        _check_base(limit, base, "the process")
-        return make_plan(
-            stages,
-            problem.n_rows,
-            limit,
-            base,
-            engine.threads,
-            keep=keep,
-            spill_bytes=spill_bytes,
-            scratch_bytes=scratch_bytes,
-        )
-    return _plan_on_workers(problem, engine.cluster, stages, keep, spill_bytes, scratch_bytes)
+    spill_bytes, scratch_bytes = spill_bytes_of(problem, engine, n_passes), scratch_bytes + problem.n_rows * 4
+    return plan_stages(engine, stages, problem.n_rows, problem.memory_limit, keep, spill_bytes, scratch_bytes)
+
+
+def plan_stages(
+    engine: Engine,
+    stages: list[Stage],
+    n_rows: int,
+    memory_limit: int | None,
+    keep: dict[str, int] | None = None,
+    spill_bytes: int = 0,
+    scratch_bytes: int = 0,
+    fewest_threads: int = 1,
+) -> Plan:
+    """Plan any work on rows, here or on workers, or refuse before anything is read."""
+    if engine.cluster is not None:
+        return _plan_on_workers(engine.cluster, stages, n_rows, memory_limit, keep, spill_bytes, scratch_bytes)
+    limit, base = memory_limit or default_limit(), resident_bytes()
+    _check_base(limit, base, "the process")
+    return make_plan(
+        stages,
+        n_rows,
+        limit,
+        base,
+        engine.threads,
+        keep=keep,
+        spill_bytes=spill_bytes,
+        scratch_bytes=scratch_bytes,
+        fewest_threads=fewest_threads,
+    )
 
 
 def _plan_on_workers(
-    problem: Problem,
     cluster: Cluster,
     stages: list[Stage],
+    n_rows: int,
+    memory_limit: int | None,
     keep: dict[str, int] | None,
     spill_bytes: int,
     scratch_bytes: int,
@@ -357,7 +184,7 @@ def _plan_on_workers(
     """
     workers = cluster.survey()
     neighbours = Counter(worker.host for worker in workers)
-    limit = min(_worker_limit(problem, worker, neighbours[worker.host]) for worker in workers)
+    limit = min(_worker_limit(memory_limit, worker, neighbours[worker.host]) for worker in workers)
     base = max(worker.base_bytes for worker in workers)
     threads = max(worker.threads for worker in workers)
     _check_base(limit, base, "a worker")
@@ -365,7 +192,7 @@ def _plan_on_workers(
     there = [replace(stage, block_bytes=_BLOCK_SHARE * stage.block_bytes) for stage in stages if stage.row_bytes]
     plan = make_plan(
         there,
-        problem.n_rows,
+        n_rows,
         limit,
         base,
         threads,
@@ -375,15 +202,17 @@ def _plan_on_workers(
         fewest_threads=threads,
         shares=max(1, len(workers) // 2),  # half of them may go, or get more than their share
     )
+    if not here:
+        return plan
     base = resident_bytes()
-    limit = base + min(problem.memory_limit or 2**62, int(0.6 * available_bytes()))
-    return replace(plan, driver=make_plan(here, problem.n_rows, limit, base, 1))
+    limit = base + min(memory_limit or 2**62, int(0.6 * available_bytes()))
+    return replace(plan, driver=make_plan(here, n_rows, limit, base, 1))
 
 
-def _worker_limit(problem: Problem, worker: Worker, neighbours: int) -> int:
+def _worker_limit(memory_limit: int | None, worker: Worker, neighbours: int) -> int:
     """Return what a worker may take: what we are allowed, and so little that dask neither spills nor pauses."""
     theirs = worker.limit_bytes or worker.base_bytes + int(0.6 * worker.free_bytes) // neighbours
-    return min(problem.memory_limit or theirs, theirs)
+    return min(memory_limit or theirs, theirs)
 
 
 def _check_base(limit: int, base: int, whose: str) -> None:
@@ -411,7 +240,7 @@ def _warm_up(problem: Problem) -> None:
         CodeMap(np.ones((1, 1)), 1, dtype).measure(codes)
 
 
-def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
+def spill_bytes_of(problem: Problem, engine: Engine, n_passes: int) -> int:
     """Return the scratch that spilled measurements take, or 0 when computing them again is cheaper.
 
     A measurement of 4 bytes comes back from disk at about 1 ns a byte; computing it takes d multiplications at
@@ -419,7 +248,7 @@ def _spill_bytes(problem: Problem, engine: Engine, n_passes: int) -> int:
     """
     d, itemsize = problem.cells, problem.dtype.itemsize
     inner = problem.recipe.inner(problem.sizes) or problem.n_measurements
-    cheap = problem.recipe.code_bytes or problem.kernel is None
+    cheap = problem.recipe.code_bytes or problem.kernel is None or problem.read is not None
     if cheap or n_passes < 4 or not (engine.local or problem.scratch):
         return 0
     compute_ns = (d / 15 + 1 + problem.row_bytes / inner) * inner / problem.n_measurements
@@ -435,13 +264,16 @@ def prepare(
     find_n_clusters: Any = None,
     checkpoint: Checkpoint | None = None,
     identify: Callable[[Any], None] | None = None,
+    drawn: Setup | None = None,
+    shuffles: bool = False,
 ) -> Setup:
     """Draw the sample and make the map of a planned run.
 
-    `identify` tells the checkpoint what the run is, which takes the sample.
+    `identify` tells the checkpoint what the run is, which takes the sample; `drawn` is another run on the same rows
+    whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order.
     """
     if problem.memory_limit is not None and engine.local:
-        return_large_arrays()
+        return_large_arrays(tight=plan.limit_bytes - plan.peak_bytes < _ROOM_BYTES)
     saved = checkpoint or Checkpoint(None)
     run = None if saved.path is None else saved.run
     place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
@@ -449,7 +281,7 @@ def prepare(
     try:
         if engine.cluster is not None and problem.scratch is not None:
             engine.cluster.check_shared(scratch.path)
-        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify)
+        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify, drawn, shuffles)
     except BaseException:
         scratch.close()
         raise
@@ -463,14 +295,25 @@ def _prepare(
     scratch: Scratch,
     checkpoint: Checkpoint,
     identify: Callable[[Any], None] | None,
+    drawn: Setup | None,
+    shuffles: bool,
 ) -> Setup:
+    first_epoch: list[Shuffled] = []
     source, keeps = problem.source, plan.keep == "rows" and engine.local
-    if needs_pass(source):
+    if drawn is not None:
+        problem, sample, numbers = replace(problem, source=drawn.problem.source), drawn.sample, drawn.sample_row_numbers
+        source = problem.source
+    elif needs_pass(source):
         problem, source, sample, numbers = draw_scaled(problem, engine, plan, keeps)
     else:
         if keeps:
             source = load_rows(engine, source, plan.layout("sampling"))
-        sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows)
+        take = None
+        if shuffles and can_shuffle_first(problem, source, engine, checkpoint.path is not None):
+            key = problem.key.child("order", 0)
+            first_epoch = [shuffle_epoch(problem, source, engine, plan, scratch, key)]
+            take = partial(rows_of_shuffle, first_epoch[0])
+        sample, numbers = draw_rows(problem, source, engine, plan.layout("sampling"), problem.sample_rows, take)
     if problem.scaler is not None and not isinstance(problem.landmarks, str):
         problem = replace(problem, landmarks=problem.scaler.apply(problem.landmarks))
     if identify is not None:
@@ -479,14 +322,25 @@ def _prepare(
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
         n_clusters, evidence = find_n_clusters(as_dense(sample))
+    check_enough(problem, n_clusters, sample)
+    typical = typical_rows(problem, sample, numbers)
+    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
+    made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
+    return Setup(problem, source, engine, plan, sample, numbers, *made, first_epoch)
+
+
+def typical_rows(problem: Problem, sample: Any, numbers: NDArray[np.int64]) -> Any:
+    """Return rows of the sample that give the width of the kernel, as often as their weights say."""
+    typical = sample[:SAMPLE_ROWS]
+    if problem.weights is None:
+        return typical
+    return repeated(typical, weights_of(problem, numbers[:SAMPLE_ROWS]), SAMPLE_ROWS)
+
+
+def check_enough(problem: Problem, n_clusters: int, sample: Any) -> None:
+    """Refuse more clusters than there are rows."""
     if n_clusters > len(sample):
         raise InvalidInputError(
             f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
             f"(n_samples={problem.n_rows}). Pass a smaller n_clusters."
         )
-    typical = sample[:_SAMPLE_ROWS]
-    if problem.weights is not None:
-        typical = repeated(typical, weights_of(problem, numbers[:_SAMPLE_ROWS]), _SAMPLE_ROWS)
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
-    made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
-    return Setup(problem, source, engine, plan, sample, numbers, *made)

@@ -13,8 +13,8 @@ from ..rules.fuzzy import FuzzyRun
 from .checkpoint import Checkpoint
 from .fuzzy import FuzzyResult, FuzzySettings, Summary, exact_passes, points_of, run_on_points
 from .graph import Graph, Window
+from .measuring import task
 from .setup import Setup
-from .tasks import task
 from .walk import ChunkWalk
 
 __all__ = ["meet_chunk", "single_pass_fuzzy"]
@@ -53,13 +53,15 @@ def _run_segment(
     setup: Setup, walk: ChunkWalk, segment: range, run: FuzzyRun | None, start: Centres | None, settings: FuzzySettings
 ) -> FuzzyRun | None:
     graph = Graph()
-    ahead = Window(graph, walk.engine.slots + 1)  # of the chain: bounds what is measured before it is met
+    ahead = Window(graph, walk.engine.ahead)  # of the chain: bounds what is measured before it is met
     reader, key = graph.value(setup.reader), setup.problem.key.child("spkfcm")
     order, shared = graph.value(walk.order), graph.value((start, settings, key))
     weights, state = graph.value(setup.problem.weights), graph.value(run)
-    for position, rows in walk.rows(graph, segment, ahead):
+    seats = walk.engine.seats
+    for i, (position, rows) in enumerate(walk.rows(graph, segment, ahead)):
         chunks = graph.call(measure_chunks, rows, position, order, reader, settings.chunk_rows, weights, ahead.after())
         state = graph.call(meet_chunks, state, chunks, position // settings.chunk_rows, reader, shared)
+        graph.seat(seats, i, chunks, state)
         ahead.add(state)
     return walk.run(graph, [state], segment, meet_chunks)[0]
 

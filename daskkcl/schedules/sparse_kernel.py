@@ -18,9 +18,9 @@ from ..rules.sparse_kernel import Buffer, Growth, begin_buffer, entry_chances, f
 from ..system import single_threaded
 from .checkpoint import Checkpoint
 from .graph import Graph
+from .measuring import BadRowError, clean_rows, task
 from .setup import Setup
 from .subsets import epoch_blocks, shuffled_rows
-from .tasks import BadRowError, clean_rows, task
 from .walk import RowOrder
 
 __all__ = ["Stream", "first_buffer", "grow_buffer", "meet_stream"]
@@ -66,7 +66,7 @@ def _run_segment(setup: Setup, blocks: Any, buffer: Buffer, segment: range, grow
     engine = setup.engine.with_threads(layout.threads)
     shared = graph.value((RowOrder(problem.n_rows, blocks.key), growth, batch_rows, problem.nan))
     states = [graph.value(buffer)]
-    ahead = engine.slots + 1
+    ahead, seats = engine.ahead, engine.seats
 
     def earlier(i: int) -> Any:
         # The states form a chain; block i is looked at with the state `ahead` blocks before, which mostly still holds.
@@ -76,6 +76,7 @@ def _run_segment(setup: Setup, blocks: Any, buffer: Buffer, segment: range, grow
         rows = graph.named(rows)  # used twice, where it was read: the buffer comes to the rows
         chances = graph.call(block_chances, earlier(i), rows, position, shared)
         states.append(graph.call(meet_block, states[-1], rows, chances, position, shared))
+        graph.seat(seats, i, rows, chances, states[-1])
     (result,) = engine.run(graph, [states[-1]], "meet_block", layout.block_rows)
     return result
 

@@ -14,10 +14,11 @@ from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run
 from ..rules.many import MANY, seeds_in_groups
-from .data import Dataset, gather
+from .data import gather
+from .dataset import Dataset
+from .measuring import bad_rows
 from .passes import RandomLabels, label_means
 from .setup import Setup
-from .tasks import bad_rows
 
 __all__ = ["Start", "check_init", "given_rows", "place_centres", "start_rows"]
 

@@ -18,8 +18,8 @@ from ..random import Key
 from ..rules.fuzzy import FuzzyRun
 from .chunks import Levels, final_run, summarise, wait, with_prototypes
 from .fuzzy import FuzzySettings, Prototypes
+from .measuring import Reader, measure_block
 from .single import meet_chunk
-from .tasks import Reader, measure_block
 
 __all__ = ["Begun", "Chunk", "OnlineState", "SinglePassState", "StreamEnd"]
 

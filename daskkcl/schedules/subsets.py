@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks.shuffle import Shuffled, bucket_bytes
+from ..blocks.shuffle import Shuffled
 from ..blocks.sources import ArraySource
 from ..maps.base import Centres
 from ..planning import block_edges
@@ -24,10 +24,11 @@ from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
 from ..rules.many import MANY
 from .checkpoint import Checkpoint
-from .data import shuffle
+from .dealt import begin_epoch, is_dealt, meet_dealt
 from .graph import Constant, Graph
+from .measuring import BadRowError, Measured, Reader, measure_block, task
 from .setup import Setup
-from .tasks import BadRowError, Measured, Reader, measure_block, task
+from .shuffling import shuffle_epoch
 
 __all__ = [
     "CompetitiveResult",
@@ -37,6 +38,7 @@ __all__ = [
     "compete_in_subsets",
     "default_walk",
     "epoch_blocks",
+    "measured_together",
     "shuffled_rows",
 ]
 
@@ -90,17 +92,10 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     converged = bool(moves) and moves[-1] < walk.tol
     for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
-        blocks = epoch_blocks(setup, epoch, position, walk.order)
-        setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
-        setup.engine.progress.advance(position)
-        many = setup.engine.segment(_SEGMENT_BLOCKS)
-        for segment in range(blocks.first_block, blocks.n_blocks, many):
-            stop = min(blocks.n_blocks, segment + many)
-            state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
-            position = blocks.edges[stop]
+        large = is_dealt(walk.subset_rows, len(state.counts))
+        for state, position in (meet_dealt if large else _meet_blocks)(setup, state, epoch, position, walk):  # noqa: B020
             _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
-        del blocks  # with its shuffle: scratch has room for one
         step = state.centres.means - at_start.means
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
         at_start, position = state.centres, 0
@@ -109,6 +104,17 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
             converged = True
             break
     return CompetitiveResult(state, tuple(moves), len(moves), converged or walk.n_epochs == len(moves))
+
+
+def _meet_blocks(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk) -> Iterator[tuple[Winners, int]]:
+    """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position."""
+    blocks = epoch_blocks(setup, epoch, begin, walk.order)
+    begin_epoch(setup, epoch, begin)
+    many = setup.engine.segment(_SEGMENT_BLOCKS)
+    for segment in range(blocks.first_block, blocks.n_blocks, many):
+        stop = min(blocks.n_blocks, segment + many)
+        state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
+        yield state, blocks.edges[stop]
 
 
 def _save(
@@ -186,13 +192,11 @@ def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | N
     local = setup.engine.local
     if isinstance(setup.source, ArraySource):
         return ShuffledBlocks(setup.source, key, edges, 1, begin, local)
-    bucket_rows = bucket_bytes(setup.problem.n_rows, setup.problem.row_bytes, setup.plan.limit_bytes)
-    bucket_blocks = max(1, bucket_rows // (setup.problem.row_bytes * layout.block_rows)) if local else 1
-    bucket_rows, runs = bucket_blocks * layout.block_rows, setup.layout("shuffling")
-    # An epoch's own, gone when the next begins; a run that was stopped finds its files again, if it cuts the same ones.
-    scratch = setup.scratch.part(f"shuffle-{'-'.join(key.path)}-{bucket_rows}-{runs.block_rows}")
-    rows = shuffle(setup.engine, setup.source, key, bucket_rows, runs, scratch)
-    return ShuffledBlocks(rows, key, edges, bucket_blocks, begin, local)
+    if setup.first_epoch and epoch == 0 and order is None:
+        rows = setup.first_epoch.pop()  # held here only, and gone with the epoch
+    else:
+        rows = shuffle_epoch(setup.problem, setup.source, setup.engine, setup.plan, setup.scratch, key)
+    return ShuffledBlocks(rows, key, edges, rows.bucket_rows // layout.block_rows, begin, local)
 
 
 def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
@@ -209,7 +213,12 @@ def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: A
             bucket = block // blocks.bucket_blocks
             rows = graph.call(read_bucket, shared, bucket, after(i))
         first, position = blocks.edges[bucket * blocks.bucket_blocks], max(blocks.edges[block], blocks.begin)
-        yield position, graph.call(cut_block, rows, position - first, blocks.edges[block + 1] - first)
+        last = blocks.edges[min(len(blocks.edges) - 1, (bucket + 1) * blocks.bucket_blocks)]
+        whole = (position, blocks.edges[block + 1]) == (first, last)
+        yield (
+            position,
+            rows if whole else graph.call(cut_block, rows, position - first, blocks.edges[block + 1] - first),
+        )
 
 
 def _read_where_used(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
@@ -240,33 +249,53 @@ def _run_segment(
     engine = setup.engine.with_threads(layout.threads)
     reader, shared_walk, places = graph.value(setup.reader), graph.value(walk), graph.value(blocks.places)
     states = [graph.value(state)]
-    ahead = engine.slots + 1
+    ahead, seats = engine.ahead, engine.seats
 
     def earlier(i: int) -> Any:
         # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
         return states[i - ahead + 1] if i >= ahead else None
 
     for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
-        measured = graph.call(measure_subsets, rows, position, places, reader, walk.subset_rows, earlier(i))
+        measured = graph.call(
+            measure_subsets, rows, position, places, reader, walk.subset_rows, blocks.local, earlier(i)
+        )
         states.append(
             graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
         )
+        graph.seat(seats, i, measured, states[-1])
     (result,) = engine.run(graph, [states[-1]], "meet_subsets", layout.block_rows)
     return result
 
 
 @task
 def measure_subsets(
-    rows: NDArray[Any], position: int, places: Places, reader: Reader, subset_rows: int, after: Any
+    rows: NDArray[Any], position: int, places: Places, reader: Reader, subset_rows: int, lend: bool, after: Any
 ) -> list[Measured]:
-    """Measure the subsets of a block. `after` is waited for and not used: it bounds how far this runs ahead."""
-    parts = []
-    for first in range(0, len(rows), subset_rows):
+    """Measure the subsets of a block. `after` is waited for and not used: it bounds how far this runs ahead.
+
+    With `lend` they are in buffers that are used again once they have been met: not on a cluster, where a task may
+    have to be done once more.
+    """
+    parts: list[Measured] = []
+    together = measured_together(subset_rows, reader.tile_rows)
+    for first in range(0, len(rows), together):
         try:
-            parts.append(measure_block(rows[first : first + subset_rows], 0, reader))
-        except BadRowError as error:  # give its number in the data, not in the subset
+            whole = measure_block(rows[first : first + together], 0, reader, borrow=lend)
+        except BadRowError as error:  # give its number in the data, not in the block
             raise BadRowError(places.row_number(position + first + error.row)) from None
+        parts += whole.cut(subset_rows)
     return parts
+
+
+def measured_together(subset_rows: int, tile_rows: int) -> int:
+    """Return the rows of as many subsets as fill a tile: products of few rows are slow. Depends on the problem only.
+
+    Examples
+    --------
+    >>> measured_together(100, 1024), measured_together(4000, 1024)
+    (1000, 4000)
+    """
+    return subset_rows * max(1, tile_rows // subset_rows)
 
 
 @task
@@ -280,6 +309,8 @@ def meet_subsets(
         rate = walk.rates(done / (walk.n_epochs * n_rows))
         keep = slice(None) if subset.valid is None else subset.valid
         state = compete(state, subset.Z[keep], subset.kappa[keep], rate, reader.map_, walk.indexed)  # type: ignore[index]
+    for subset in subsets:
+        subset.give_back(reader)
     return state
 
 

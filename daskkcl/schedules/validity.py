@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ..rules.sums import ExactSum
 from ..rules.validity import between_centres, centre_products, mean_norm, validity_indices
-from .data import Dataset
+from .dataset import Dataset
+from .measuring import Tile, task, tiles
 from .passes import reduce_pass
-from .tasks import Model, task, tiles
+from .tasks import Model
 
 __all__ = ["validity_pass", "validity_passes"]
 
@@ -43,13 +44,17 @@ def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[s
 
     The mean of all rows is taken in the span of the map's measurements, where the centres are.
     """
-    return validity_passes(data, [model], weights)[0]
+    return validity_passes(data, [(model.reader, (0,), (model,))], weights)[0]
 
 
-def validity_passes(data: Dataset, models: Sequence[Model], weights: Floats | None = None) -> list[dict[str, float]]:
-    """Return the validity indices of several fuzzy models on the same rows, which are read once."""
-    found = reduce_pass(data, validity_blocks, _combine, (tuple(models), weights), "validity")
-    return [_indices(sums, model) for sums, model in zip(found, models, strict=True)]
+def validity_passes(data: Dataset, groups: Sequence[Any], weights: Floats | None = None) -> list[dict[str, float]]:
+    """Return the validity indices of several fuzzy models on the same rows, which are read once.
+
+    `groups` are readers, with the numbers of the models that have them and these.
+    """
+    found = reduce_pass(data, validity_blocks, _combine, (tuple(groups), weights), "validity")
+    models = dict(pair for _, numbers, own in groups for pair in zip(numbers, own, strict=True))
+    return [_indices(sums, models[number]) for number, sums in enumerate(found)]
 
 
 def _combine(parts: list[list[_Sums]]) -> list[_Sums]:
@@ -68,24 +73,34 @@ def _indices(sums: _Sums, model: Model) -> dict[str, float]:
 
 
 @task
-def validity_blocks(block: Any, start: int, models: tuple[Model, ...], weights: Floats | None) -> list[_Sums]:
-    """Return the sums of a block for every model."""
-    return [validity_block(block, start, model, weights) for model in models]
+def validity_blocks(block: Any, start: int, groups: tuple[Any, ...], weights: Floats | None) -> list[_Sums]:
+    """Return the sums of a block for every model; those with the same reader share its measurements."""
+    found: dict[int, _Sums] = {}
+    for reader, numbers, models in groups:
+        for number, model in zip(numbers, models, strict=True):
+            found[number] = _Sums(
+                ExactSum.zeros((4,)),
+                ExactSum.zeros((model.centres.n_clusters,)),
+                ExactSum.zeros((reader.map_.n_measurements,)),
+            )
+        for tile in tiles(block, start, reader):
+            for number, model in zip(numbers, models, strict=True):
+                found[number] = _with_tile(found[number], tile, model, tile.weights(weights))
+    return [found[number] for number in sorted(found)]
 
 
-def validity_block(block: Any, start: int, model: Model, weights: Floats | None) -> _Sums:
-    """Return the sums of a block."""
-    figures = ExactSum.zeros((4,))
-    masses, z = ExactSum.zeros((model.centres.n_clusters,)), ExactSum.zeros((model.reader.map_.n_measurements,))
-    for tile in tiles(block, start, model.reader):
-        D, w = model.distances(tile), tile.weights(weights)
-        w = np.ones(len(D)) if w is None else w
-        U = model.rule.memberships(D, model.scale(tile)).astype(np.float64)
-        if tile.valid is not None:
-            U[~tile.valid] = 0
-        W = w[:, None] * U**model.rule.fuzzifier
-        log = np.log(U, out=np.zeros_like(U), where=U > 0)
-        squares, entropy = w @ (U**2).sum(axis=1), -(w @ (U * log).sum(axis=1))
-        figures = figures + np.array([w.sum(), squares, entropy, (W * D).sum()])
-        masses, z = masses + W.sum(axis=0), z + w.astype(tile.Z.dtype) @ tile.Z
-    return _Sums(figures, masses, z)
+def _with_tile(sums: _Sums, tile: Tile, model: Model, weights: Floats | None) -> _Sums:
+    """Return sums with those of a tile."""
+    D = model.distances(tile)
+    w = np.ones(len(D)) if weights is None else weights
+    U = model.rule.memberships(D, model.scale(tile)).astype(np.float64)
+    if tile.valid is not None:
+        U[~tile.valid] = 0
+    W = w[:, None] * U**model.rule.fuzzifier
+    log = np.log(U, out=np.zeros_like(U), where=U > 0)
+    squares, entropy = w @ (U**2).sum(axis=1), -(w @ (U * log).sum(axis=1))
+    return _Sums(
+        sums.figures + np.array([w.sum(), squares, entropy, (W * D).sum()]),
+        sums.masses + W.sum(axis=0),
+        sums.measurements + w.astype(tile.Z.dtype) @ tile.Z,
+    )

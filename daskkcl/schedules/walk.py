@@ -15,9 +15,9 @@ from ..random import FixedOrder, Key
 from .data import RowReader
 from .engine import Engine
 from .graph import Graph, Window
+from .measuring import BadRowError, Measured, Reader, bad_rows, measure_block
 from .setup import Setup
 from .subsets import epoch_blocks, shuffled_rows
-from .tasks import BadRowError, Measured, Reader, bad_rows, measure_block
 
 __all__ = ["RowOrder", "ChunkWalk"]
 

@@ -1,0 +1,201 @@
+"""Large subsets dealt over all threads or workers, part by part (PAKCL).
+
+Every part is measured by one task and met by another, where it was measured; what they return are sums, which make the
+next centres. Measuring does not depend on centres: each thread measures its next part, of the next subset perhaps,
+while it waits for them. So a subset may be larger than memory, and the measurements of none travel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks.shuffle import Shuffled
+from ..blocks.sources import ArraySource
+from ..kernels.rows import SparseRows, join_blocks
+from ..random import FixedOrder, Key
+from ..rules.competitive import SubsetSums, Winners, move_centres, piece_rows, subset_sums
+from .data import join, shuffle
+from .graph import Constant, Graph
+from .measuring import BadRowError, Measured, Reader, measure_block, task
+from .setup import Setup
+from .shuffling import shuffle_epoch
+
+if TYPE_CHECKING:
+    from .subsets import Walk
+
+__all__ = ["begin_epoch", "is_dealt", "meet_dealt"]
+
+_GRAPH_PARTS = 64  # in one graph
+
+
+def is_dealt(subset_rows: int, n_clusters: int) -> bool:
+    """Return whether subsets are so large that they are worth dealing.
+
+    Examples
+    --------
+    >>> is_dealt(4000, 10), is_dealt(10_000, 10), is_dealt(20_000, 10_000)
+    (False, True, False)
+    """
+    return subset_rows >= 2 * piece_rows(n_clusters)
+
+
+class Portions:
+    """The rows of an epoch in random order, any of them: gathered from memory, or from an external shuffle.
+
+    Parameters
+    ----------
+    source : ArraySource or Shuffled
+    key : Key or FixedOrder
+        Of the order.
+    n_rows : int
+    """
+
+    def __init__(self, source: ArraySource | Shuffled, key: Key | FixedOrder, n_rows: int) -> None:
+        self.source, self.key, self.n_rows = source, key, n_rows
+        self._lock = threading.Lock()
+        self._held: dict[int, Any] = {}  # the last two buckets: neighbouring parts are mostly in the same
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Portions, (self.source, self.key, self.n_rows)
+
+    def rows(self, start: int, stop: int) -> Any:
+        """Return the rows at places `start` to `stop`."""
+        if isinstance(self.source, ArraySource):
+            return self.source.array[self.key.rows(self.n_rows, start, stop)]
+        size, parts = self.source.bucket_rows, []
+        for bucket in range(start // size, -(-stop // size)):
+            first = bucket * size
+            parts.append(self._bucket(bucket, self.source)[max(0, start - first) : stop - first])
+        if len(parts) == 1:
+            return parts[0]
+        return join_blocks(parts) if isinstance(parts[0], SparseRows) else np.concatenate(parts)
+
+    def _bucket(self, bucket: int, shuffled: Shuffled) -> Any:
+        with self._lock:  # one reads, and others who want the same wait for it
+            if bucket not in self._held:
+                while len(self._held) > 1:
+                    del self._held[next(iter(self._held))]
+                self._held[bucket] = shuffled.bucket(bucket)
+            return self._held[bucket]
+
+
+def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk) -> Iterator[tuple[Winners, int]]:
+    """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position."""
+    n, layout = setup.problem.n_rows, setup.layout("subsets")
+    engine = setup.engine.with_threads(layout.threads)
+    part_rows = _part_rows(walk.subset_rows, engine.slots, layout.block_rows, piece_rows(len(state.counts)))
+    portions = _portions(setup, epoch, walk, part_rows)
+    begin_epoch(setup, epoch, begin)
+    edges = part_edges(n, begin, walk.subset_rows, part_rows)
+    met: SubsetSums | None = None  # of the subset that the graph before has not finished
+    many = max(_GRAPH_PARTS, 4 * engine.slots)
+    for first in range(0, len(edges) - 1, many):
+        part, graph = edges[first : first + many + 1], Graph()
+        shared = None if isinstance(portions.source, ArraySource) and not engine.local else graph.value(portions)
+        reader, key, sums = graph.value(setup.reader), graph.value(state), [] if met is None else [graph.value(met)]
+        order, indexed, ahead, seats = graph.value(portions.key), walk.indexed, engine.ahead, engine.seats
+        results: list[Any] = []
+        for i, (a, b) in enumerate(pairwise(part)):
+            after = results[i - ahead] if i >= ahead else None  # bounds what waits to be met
+            # rows in the memory of this process are sent to workers, those of this part
+            rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
+            measured = graph.call(measure_part, rows, a, n, order, reader, after)
+            results.append(graph.call(meet_part, key, measured, indexed))
+            graph.seat(seats, i, measured, results[-1])
+            sums.append(results[-1])
+            if b % walk.subset_rows == 0 or b == n:
+                rate = walk.rates((epoch * n + b) / (walk.n_epochs * n))
+                key = graph.call(next_state, key, join(graph, sums, SubsetSums.combine, engine), rate, reader)
+                sums = []
+        wanted = [key, join(graph, sums, SubsetSums.combine, engine)] if sums else [key]
+        state, *rest = engine.run(graph, wanted, "meet_part", part_rows)
+        met = rest[0] if rest else None
+        if met is None:
+            yield state, part[-1]
+
+
+def begin_epoch(setup: Setup, epoch: int, begin: int) -> None:
+    """Show that an epoch begins, at a position: its rows are shuffled, which had a bar of its own."""
+    setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
+    setup.engine.progress.advance(begin)
+
+
+def _part_rows(subset_rows: int, slots: int, most: int, piece: int) -> int:
+    """Return the rows of a part: whole pieces, a part of a subset for every thread if there are enough of them.
+
+    Examples
+    --------
+    >>> _part_rows(100_000, 4, 50_000, 4096), _part_rows(100_000, 4, 10_000, 4096), _part_rows(10_000, 4, 50_000, 4096)
+    (28672, 8192, 4096)
+    """
+    wanted = -(-subset_rows // (slots * piece))
+    return piece * max(1, min(wanted, most // piece))
+
+
+def part_edges(n_rows: int, begin: int, subset_rows: int, part_rows: int) -> list[int]:
+    """Return where the parts of subsets begin, from a place on; parts begin anew with every subset.
+
+    Examples
+    --------
+    >>> part_edges(25, 10, 10, 4)
+    [10, 14, 18, 20, 24, 25]
+    """
+    edges = [
+        place
+        for subset in range(begin - begin % subset_rows, n_rows, subset_rows)
+        for place in range(subset, min(n_rows, subset + subset_rows), part_rows)
+        if place >= begin
+    ]
+    return [*edges, n_rows]
+
+
+def _portions(setup: Setup, epoch: int, walk: Walk, part_rows: int) -> Portions:
+    key: Key | FixedOrder = walk.order or setup.problem.key.child("order", epoch)
+    n, source = setup.problem.n_rows, setup.source
+    if isinstance(source, ArraySource):
+        return Portions(source, key, n)
+    if setup.first_epoch and epoch == 0 and walk.order is None:
+        return Portions(setup.first_epoch.pop(), key, n)
+    if setup.engine.local:
+        rows = shuffle_epoch(setup.problem, source, setup.engine, setup.plan, setup.scratch, key)
+    else:  # whoever measures a part reads it, and no more than two buckets for it
+        runs = setup.layout("shuffling")
+        own = setup.scratch.part(f"shuffle-{'-'.join(key.path)}-{part_rows}-{runs.block_rows}")
+        rows = shuffle(setup.engine, source, key, part_rows, runs, own)
+    return Portions(rows, key, n)
+
+
+def read_part(portions: Portions, start: int, stop: int) -> Any:
+    """Read the rows of a part."""
+    return portions.rows(start, stop)
+
+
+@task
+def measure_part(
+    rows: NDArray[Any], position: int, n_rows: int, order: Key | FixedOrder, reader: Reader, after: Any
+) -> Measured:
+    """Measure a part of a subset. `after` is waited for and not used: it bounds how far this runs ahead."""
+    try:
+        return measure_block(rows, 0, reader)
+    except BadRowError as error:  # give its number in the data, not in the part
+        place = position + error.row
+        raise BadRowError(int(order.rows(n_rows, place, place + 1)[0])) from None
+
+
+@task
+def meet_part(state: Winners, part: Measured, indexed: bool) -> SubsetSums:
+    """Return what a part of a subset does to the centres."""
+    assert part.Z is not None
+    return subset_sums(state, part.Z, part.kappa, part.valid, indexed)
+
+
+@task
+def next_state(state: Winners, sums: SubsetSums, rate: float, reader: Reader) -> Winners:
+    """Move the centres after all parts of a subset."""
+    return move_centres(state, sums, rate, reader.map_)

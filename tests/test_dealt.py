@@ -1,0 +1,117 @@
+"""Subsets of PAKCL that are dealt over threads or workers, part by part: the same as met whole."""
+
+import dask
+import numpy as np
+import pytest
+import scipy.sparse
+import zarr
+from reference import competitive
+from reference.algebra import coordinates, rbf
+
+import daskkcl
+from daskkcl.errors import InvalidInputError
+from daskkcl.maps.landmarks import RCOND
+from daskkcl.random import Key
+from daskkcl.schedules import subsets
+
+PIECE, N, SUBSET = 1024, 9_000, 4_000  # parts of one tile; the last subset is short
+SETTINGS = {
+    "n_clusters": 4,
+    "rate_start": 1.0,
+    "rate_end": 1e-5,
+    "subset_size": SUBSET,
+    "max_epochs": 2,
+    "tol": 0,
+    "random_state": 3,
+    "progress": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    for module in ("rules.competitive", "schedules.dealt", "estimators.competitive"):
+        monkeypatch.setattr(f"daskkcl.{module}.piece_rows", lambda n_clusters: PIECE)
+    monkeypatch.setattr("daskkcl.schedules.dealt._GRAPH_PARTS", 3)  # subsets lie across graphs
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(8)
+    centres = rng.normal(scale=1.5, size=(4, 3))
+    return centres[rng.choice(4, N, p=[0.4, 0.3, 0.2, 0.1])] + rng.normal(scale=0.7, size=(N, 3))
+
+
+def test_it_equals_the_twin_that_meets_whole_subsets(X):
+    landmarks, start = X[::450], X[[5, 700, 3_000, 8_000]]
+    model = daskkcl.fit(
+        X, "pakcl", kernel="rbf", gamma=0.2, landmarks=landmarks, init=start, dtype="float64", **SETTINGS
+    )
+
+    def kernel(a, b):
+        return rbf(a, b, 0.2)
+
+    def place(rows):
+        values, square = kernel(rows, landmarks), kernel(landmarks, landmarks)
+        return coordinates(values, square, np.ones(len(rows)), RCOND[np.dtype(np.float64)])
+
+    (Y, r), (first, _) = place(X), place(start)
+    orders = [Key(3).child("order", epoch).rows(N, 0, N) for epoch in range(2)]
+    twin = competitive.pakcl(Y, r, first, np.ones(4), orders, SUBSET, tol=0)
+    expected = competitive.labels(Y, r, twin.centres, twin.counts, "frequency")
+    pairs = set(zip(model.labels_.tolist(), expected.tolist(), strict=True))
+    assert len(pairs) == 4  # the same clusters, numbered by size
+    assert sorted(model.win_counts_) == sorted(twin.counts)
+
+
+def sources(X, folder):
+    X = X.astype("float32")
+    zarr.create_array(str(folder / "x.zarr"), data=X, chunks=(700, 3))
+    yield X
+    yield str(folder / "x.zarr")
+    yield scipy.sparse.csr_array(X)
+
+
+def test_threads_sources_and_memory_do_not_change_the_labels(X, tmp_path):
+    settings, expected = {**SETTINGS, "n_landmarks": 30, "kernel": "rbf", "gamma": 0.2}, None
+    for data in sources(X, tmp_path):
+        for threads, limit in ((1, None), (3, "2GiB")):
+            with dask.config.set(num_workers=threads):
+                labels = np.asarray(daskkcl.fit(data, "pakcl", memory_limit=limit, **settings).labels_)
+            expected = labels if expected is None else expected
+            np.testing.assert_array_equal(labels, expected)
+
+
+def test_rows_with_nan_are_named_or_dropped(X):
+    bad = X.copy()
+    bad[[17, 4_321, 8_888], 1] = np.nan
+    with pytest.raises(InvalidInputError, match="row 17, column 1"):
+        daskkcl.fit(bad, "pakcl", n_landmarks=30, **SETTINGS)
+    labels = np.asarray(daskkcl.fit(bad, "pakcl", n_landmarks=30, nan="drop", **SETTINGS).labels_)
+    assert np.flatnonzero(labels < 0).tolist() == [17, 4_321, 8_888]
+
+
+def test_a_run_that_was_stopped_goes_on_between_subsets(X, tmp_path, monkeypatch):
+    run = {**SETTINGS, "n_landmarks": 30}
+    expected = daskkcl.fit(X, "pakcl", **run).labels_
+    save, saved = subsets._save, []
+
+    def stop(*arguments):
+        save(*arguments)
+        saved.append(arguments[-1])
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subsets, "_save", stop)
+    with pytest.raises(KeyboardInterrupt):
+        daskkcl.fit(X, "pakcl", checkpoint=str(tmp_path / "run.ckpt"), **run)
+    model = daskkcl.fit(X, "pakcl", checkpoint=str(tmp_path / "run.ckpt"), **run)
+    assert all(position % SUBSET == 0 or position == N for position in saved)
+    np.testing.assert_array_equal(model.labels_, expected)
+
+
+def test_a_subset_may_be_larger_than_what_is_held(X):
+    """The plan asks for a part, not for the subset."""
+    asked = {"n_rows": 10**8, "n_features": 32, "algo": "pakcl", "n_clusters": 10, "memory_limit": "1GiB", "rates": {}}
+    plans = [daskkcl.plan(subset_size=rows, **asked).plan for rows in (10**6, 10**8)]
+    assert plans[0].layout("subsets") == plans[1].layout("subsets")
+    assert plans[1].peak_bytes <= 2**30
