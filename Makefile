@@ -5,10 +5,12 @@
 #   make test PYTHON=python3.12    another Python (for a new .venv)
 #   make test PYTEST_ARGS="-n 4"   other arguments for pytest (two processes by default)
 #   make bench DATA=folder         with the real data sets of a folder (mnist.npz, covtype.npz)
+#   make papers DATA=folder        the papers' experiments; docs/papers.md says where the sets can be had
 
 PYTHON      ?= python3
 VENV        ?= .venv
 PYTEST_ARGS ?= -n 2
+PAPERS      ?= papers-results
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq
@@ -16,11 +18,11 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input -qq
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs slow bench clean distclean
+.PHONY: help demo test lint format docs links slow bench papers papers-quick clean distclean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
-	    printf '  make %-10s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
+	    printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 demo: $(VENV)/.installed-plots  ## run examples/demo.py
 	@$(PY) examples/demo.py
@@ -40,11 +42,23 @@ docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html;
 	@$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+links: $(VENV)/.installed-docs  ## follow every link of the documentation (needs a network)
+	@$(PY) -m sphinx -q -b linkcheck docs docs/_build/linkcheck && echo "all links lead somewhere"
+
 slow: $(VENV)/.installed-tests  ## run the slow tests
 	@$(PY) -m pytest -m slow $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-benchmarks  ## measure against peers and the machine's limits (20 minutes; DATA=folder)
 	@$(PY) -m benchmarks all $(if $(DATA),--data '$(DATA)') $(BENCH_ARGS)
+
+papers: $(VENV)/.installed-benchmarks  ## the papers' experiments: hours, goes on where it was stopped (DATA=folder)
+	@$(PY) -m benchmarks.papers run $(if $(DATA),--data '$(DATA)') --store '$(PAPERS)/results.jsonl' $(PAPERS_ARGS)
+	@$(PY) -m benchmarks.papers page --store '$(PAPERS)/results.jsonl' --out '$(PAPERS)'
+	@echo "$(PAPERS)/papers.md"
+
+papers-quick: PAPERS_ARGS += --quick
+papers-quick: PAPERS := $(PAPERS)/quick
+papers-quick: papers  ## a part of them: ten minutes
 
 clean:  ## remove caches, builds and demo output
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build

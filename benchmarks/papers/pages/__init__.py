@@ -1,0 +1,1 @@
+"""The parts of docs/papers.md: what was published beside what came out, and the papers' claims."""
