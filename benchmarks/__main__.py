@@ -1,23 +1,23 @@
 """``python -m benchmarks`` lists what can be measured, ``python -m benchmarks NAME ...`` does it.
 
-``python -m benchmarks all`` runs every suite and writes results.md, results.json and results.png beside this file.
+``python -m benchmarks all`` runs every suite and writes results.md, results.json and results.png beside this file;
+``python -m benchmarks NAME --out FOLDER`` puts one suite's in the place of its older ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.results import render_outcome, write_results
+from benchmarks.results import read_results, render_outcome, write_results
 from benchmarks.sets import Sets
 from benchmarks.suites import SUITES, Context, all_targets, run_suite
 
 #: Studies with arguments of their own: ``python -m benchmarks NAME --help``.
-STUDIES = ("memory", "maps", "competitive", "n_clusters", "sparse_kernel")
+STUDIES = ("memory", "maps", "competitive", "n_clusters", "sparse_kernel", "many_clusters", "words", "choices")
 
 
 def listing() -> str:
@@ -49,10 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", help="folder of mnist.npz, covtype.npz (default: DASKKCL_DATA)")
     parser.add_argument("--work", help="folder for prepared tables, some 3 GiB (default: a temporary one)")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", default=str(Path(__file__).parent), help="folder for the results of 'all'")
+    parser.add_argument(
+        "--out", help="folder for results.md, where those of other suites stay (default for 'all': beside this file)"
+    )
     parser.add_argument("--tiny", action="store_true", help="small sizes, to see that everything runs")
     options = parser.parse_args(rest)
-    load = os.getloadavg()[0]
+    out = Path(options.out or Path(__file__).parent) if options.out or name == "all" else None
     with tempfile.TemporaryDirectory() as folder:
         work = options.work or folder
         Path(work).mkdir(parents=True, exist_ok=True)
@@ -61,8 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
         for suite in SUITES if name == "all" else [name]:
             outcomes.append(run_suite(suite, context))
             print("\n" + render_outcome(outcomes[-1]) + "\n", flush=True)
-            if name == "all":
-                write_results(outcomes, Path(options.out), load)  # what there is so far
+            if out is not None:  # what there is so far
+                known = {outcome.name: outcome for outcome in [*read_results(out), outcomes[-1]]}
+                write_results([known[name] for name in SUITES if name in known], out)
     missed = [target for target in all_targets(outcomes) if target.reached is False]
     print(f"\n{len(all_targets(outcomes))} targets, {len(missed)} missed")
     return 0

@@ -99,6 +99,42 @@ def compare(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, An
     return json.loads(done.stdout)
 
 
+def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
+    """Print what a fit on two workers of one thread takes beside what was foretold for them."""
+    import time
+
+    from distributed import Client, LocalCluster
+
+    import daskkcl
+    from daskkcl.system import peak_bytes
+
+    def received(dask_worker: Any) -> int:
+        return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
+
+    print(f"{'':<10}{'seconds':>9}{'planned':>9}{'worker MiB':>12}{'planned':>9}{'traffic MB':>12}{'planned':>9}")
+    for algo in algorithms:
+        parameters, workers = CASES[algo], {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            LocalCluster(**workers, memory_limit="2GiB") as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            settings = {"memory_limit": limit, "scratch": scratch, **parameters}
+            run = {"client": client, "random_state": 0, "progress": False, **settings}
+            daskkcl.fit(path, algo, **run)  # modules are loaded, loops compiled
+            before, began = sum(client.run(received).values()), time.perf_counter()
+            model = daskkcl.fit(path, algo, **run)
+            seconds, after = time.perf_counter() - began, sum(client.run(received).values())
+            peak = max(client.run(peak_bytes).values())
+            counted = model.n_iter_ if model.plan_.has("passes") or "n_seeds" in parameters else None
+            costs = daskkcl.plan(path, algo, workers=2, threads=1, passes=counted, **settings)
+        print(
+            f"{algo:<10}{seconds:>9.2f}{costs.seconds:>9.2f}{peak / 2**20:>12.0f}{costs.peak_bytes / 2**20:>9.0f}"
+            f"{(after - before) / 1e6:>12.2f}{costs.traffic_bytes / 1e6:>9.2f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -107,12 +143,16 @@ def main() -> None:
     parser.add_argument("--limit", default="768MiB")
     parser.add_argument("--algorithms", nargs="*", default=list(CASES))
     parser.add_argument("--figures", action="store_true", help="print the worked figures of docs/capacity.md instead")
+    parser.add_argument("--cluster", action="store_true", help="on two workers of one thread")
     options = parser.parse_args()
     if options.figures:
         print(figures())
         return
     with tempfile.TemporaryDirectory() as folder:
         path = write_table(f"{folder}/x.zarr", options.rows, options.features, chunk_rows=20_000)
+        if options.cluster:
+            on_cluster(path, options.limit, options.algorithms)
+            return
         print(
             f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}"
             f"{'cpu s':>9}{'planned':>9}{'factor':>8}{'peak MiB':>10}{'planned':>9}  kept",

@@ -22,7 +22,8 @@ from daskkcl.progress import Progress
 from daskkcl.rules.crisp import Nearest
 from daskkcl.schedules.data import run_blocks
 from daskkcl.schedules.engine import Engine
-from daskkcl.schedules.tasks import Model, Reader, Sums, sum_block, task, tiles
+from daskkcl.schedules.measuring import Reader, task, tiles
+from daskkcl.schedules.tasks import Model, Sums, sum_block
 from daskkcl.system import single_threaded
 
 __all__ = [

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 _FIT = """
-import json, sys, time
+import dataclasses, json, sys, time
 began = time.perf_counter()
 import numpy as np
 import daskkcl
@@ -31,8 +31,14 @@ seconds, cpu, peak = time.perf_counter() - began, time.process_time(), peak_byte
 found = {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak, "planned_bytes": model.plan_.peak_bytes}
 found |= {"n_iter": model.n_iter_, "objective": model.objective_, "empty": int((model.cluster_sizes_ == 0).sum())}
 found |= {"limit_bytes": model.plan_.limit_bytes, "indexed": model._model.index is not None}
-from daskkcl.measures import ari
-found["ari"] = float(ari(np.load(path + "/blobs.npy"), np.asarray(model.labels_)))
+from daskkcl.measures import ari, nmi
+blobs, labels, n = np.load(path + "/blobs.npy"), np.asarray(model.labels_), 8192
+found |= {"ari": float(ari(blobs, labels)), "nmi": float(nmi(blobs, labels)), "agreement": 1.0}
+if found["indexed"]:  # how often the nearest of all final centres is the one that was found
+    import zarr
+    rows = zarr.open_array(path + "/rows.zarr", mode="r")[:n]
+    model._model = dataclasses.replace(model._model, index=None)
+    found["agreement"] = float((model.predict(rows) == labels[:n]).mean())
 print(json.dumps(found))
 """
 
@@ -68,20 +74,25 @@ def fit_in_fresh_process(folder: Path, algo: str, limit: str, **parameters: Any)
 
 def print_fits(arguments: argparse.Namespace) -> None:
     """Print a line for every fit."""
-    print(f"{'algo':<9} {'nearest':<7} {'clusters':>8} {'s':>7} {'cpu s':>7} peak   plan MiB  passes    ARI  objective")
+    head = f"{'algo':<9} {'nearest':<7} {'clusters':>8} {'s':>7} {'cpu s':>7}"
+    print(f"{head} peak   plan MiB  passes    ARI    NMI  found  objective")
     for c in arguments.clusters:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             write_blobs(Path(folder), arguments.rows, arguments.features, c)
             for algo in arguments.algo:
                 for nearest in arguments.nearest:
                     own = {"n_clusters": c, "nearest": nearest}
-                    own |= {"map": "identity"} if arguments.landmarks == 0 else {"n_landmarks": arguments.landmarks}
+                    if algo == "skkmeans":
+                        own |= {"buffer_size": 3 * c, "n_neighbors": 20, "max_buffer": 4 * c}
+                    else:
+                        own |= {"map": "identity"} if arguments.landmarks == 0 else {"n_landmarks": arguments.landmarks}
                     own |= {"max_iter": arguments.passes, "tol": 0} if algo == "akkmeans" else {}
                     run = fit_in_fresh_process(Path(folder), algo, arguments.limit, **own)
                     sizes = " ".join(f"{run[name] / 2**20:6.0f}" for name in ("peak_bytes", "planned_bytes"))
                     print(
                         f"{algo:<9} {nearest:<7} {c:>8,} {run['seconds']:7.1f} {run['cpu_seconds']:7.1f} {sizes} "
-                        f"     {run['n_iter']:>6} {run['ari']:6.3f}  {run['objective']:.6g}, {run['empty']} empty",
+                        f"     {run['n_iter']:>6} {run['ari']:6.3f} {run['nmi']:6.4f} "
+                        f"{run['agreement']:6.4f}  {run['objective']:.6g}, {run['empty']} empty",
                         flush=True,
                     )
 

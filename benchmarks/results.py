@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.runner import Entry
 from daskkcl.system import cpu_count
 
-__all__ = ["Outcome", "Row", "Target", "at_least", "at_most", "render_outcome", "row_of", "write_results"]
+__all__ = [
+    "Outcome",
+    "Row",
+    "Target",
+    "at_least",
+    "at_most",
+    "read_results",
+    "render_outcome",
+    "row_of",
+    "write_results",
+]
 
 
 _VERSIONS = (
@@ -64,7 +73,7 @@ class Outcome:
     rows: tuple[Row, ...] = ()
     targets: tuple[Target, ...] = ()
     seconds: float = 0.0
-    extra: dict[str, Any] = field(default_factory=dict)
+    load: float = 0.0  # of the machine, before
 
 
 def at_least(what: str, bound: float, measured: float | None, note: str = "", open_end: bool = False) -> Target:
@@ -96,9 +105,18 @@ def row_of(entry: Entry, note: str = "") -> Row:
     )
 
 
-def write_results(outcomes: list[Outcome], folder: Path, began_load: float) -> None:
+def read_results(folder: Path) -> list[Outcome]:
+    """Return what an earlier run wrote; nothing where there was none."""
+    try:
+        found = json.loads((folder / "results.json").read_text())["outcomes"]
+    except FileNotFoundError:
+        return []
+    return [_from_plain(plain) for plain in found]
+
+
+def write_results(outcomes: list[Outcome], folder: Path) -> None:
     """Write results.md, results.json and results.png."""
-    machine = describe_machine(began_load)
+    machine = describe_machine()
     data = {"machine": machine, "outcomes": [_plain(outcome) for outcome in outcomes]}
     (folder / "results.json").write_text(json.dumps(data, indent=1) + "\n")
     (folder / "results.md").write_text(render(outcomes, machine))
@@ -112,26 +130,20 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
     return plain
 
 
-def describe_machine(load: float) -> dict[str, Any]:
+def _from_plain(plain: dict[str, Any]) -> Outcome:
+    rows = tuple(Row(**{**row, "times": tuple(row["times"])}) for row in plain["rows"])
+    targets = tuple(Target(**{k: v for k, v in target.items() if k != "reached"}) for target in plain["targets"])
+    return Outcome(**{**plain, "rows": rows, "targets": targets})
+
+
+def describe_machine() -> dict[str, Any]:
     """Return what the figures depend on."""
     import importlib.metadata as metadata
 
     import psutil
 
-    names = (
-        "numpy",
-        "scipy",
-        "numba",
-        "dask",
-        "zarr",
-        "scikit-learn",
-        "dask-ml",
-        "scikit-fuzzy",
-        "tslearn",
-        "faiss-cpu",
-    )
     versions = {}
-    for name in names:
+    for name in _VERSIONS:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -140,8 +152,6 @@ def describe_machine(load: float) -> dict[str, Any]:
         "processor": _processor(),
         "cores": cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "load_at_start": round(load, 2),
-        "load_at_end": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "versions": versions,
     }
@@ -167,8 +177,8 @@ def render(outcomes: list[Outcome], machine: dict[str, Any]) -> str:
         "with libraries and rows loaded before the clock starts. Memory is the peak of the resident size over what it",
         "was then. NMI and ARI are means over the seeds of the runs.",
         "",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; load at the start "
-        f"{machine['load_at_start']}, at the end {machine['load_at_end']}; Python {machine['python']}, {versions}.",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; Python {machine['python']}, "
+        f"{versions}.",
         "",
         "![Targets](results.png)",
         "",
@@ -181,7 +191,8 @@ def render(outcomes: list[Outcome], machine: dict[str, Any]) -> str:
         lines += [_target_line(target) for target in outcome.targets]
     for outcome in outcomes:
         lines += ["", f"## {outcome.title}", "", outcome.explanation.strip(), ""]
-        lines += [f"`python -m benchmarks {outcome.name}`, {outcome.seconds:.0f} s.", "", *_table(outcome.rows)]
+        run = f"`python -m benchmarks {outcome.name}`, {outcome.seconds:.0f} s"
+        lines += [f"{run}; load of the machine before: {outcome.load:.2f}.", "", *_table(outcome.rows)]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -390,9 +391,9 @@ SUITES: dict[str, Callable[[Context], Outcome]] = {
 
 def run_suite(name: str, context: Context) -> Outcome:
     """Run a benchmark and say how long it took."""
-    began = time.perf_counter()
+    began, load = time.perf_counter(), round(os.getloadavg()[0], 2)
     print(f"{name}: {(SUITES[name].__doc__ or '').splitlines()[0]}", flush=True)
-    return replace(SUITES[name](context), seconds=time.perf_counter() - began)
+    return replace(SUITES[name](context), seconds=time.perf_counter() - began, load=load)
 
 
 def all_targets(outcomes: list[Outcome]) -> list[Target]:

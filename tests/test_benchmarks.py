@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import tracked
-from benchmarks.results import Outcome, Row, Target, at_least, at_most, render, row_of, write_results
+from benchmarks.results import Outcome, Row, Target, at_least, at_most, read_results, render, row_of, write_results
 from benchmarks.runner import Entry, Job, in_turn, run_fresh
 from benchmarks.sets import Sets
 from benchmarks.suites import SUITES, Context, run_suite
@@ -86,7 +86,8 @@ def test_results_are_written(tmp_path):
     targets = (at_most("too slow", 0.5, 0.9, "for a reason"), at_least("fast", 50, 61.0, open_end=True))
     rows = (Row("ours", 1.5, (1.4, 1.5), 10.0, 0.5, 0.4), Row("theirs", note="out of memory"))
     outcome = Outcome("mnist", "MNIST", "What was done.", rows, (*targets, Target("absent", 1, True, None)))
-    write_results([outcome], tmp_path, 0.1)
+    write_results([outcome], tmp_path)
+    assert read_results(tmp_path) == [outcome]
     text = (tmp_path / "results.md").read_text()
     assert "| too slow | ≤ 0.5 | 0.9 | **missed**: for a reason |" in text
     assert "| fast | ≥ 50 | ≥ 61 | reached |" in text
