@@ -62,7 +62,7 @@ def draw_algorithm(algo: str) -> None:
 def draw_choice() -> None:
     """Draw how to choose an algorithm."""
     figure, axes = plt.subplots(figsize=(9.6, 5.4), layout="constrained")
-    axes.set(xlim=(0, 100), ylim=(0, 60))
+    axes.set(xlim=(0, 100), ylim=(-5, 60))
     axes.axis("off")
 
     def box(x: float, y: float, text: str, answer: bool = False) -> None:
@@ -85,8 +85,8 @@ def draw_choice() -> None:
         box(24, y, question)
         box(74, y, answer, answer=True)
         arrow((36, y), (56, y), word)
-        arrow((24, y), (24, questions[k + 1][0] if k + 1 < len(questions) else 3), "no")
-    box(24, 2, "akkmeans", answer=True)
+        arrow((24, y), (24, questions[k + 1][0] if k + 1 < len(questions) else -1), "no")
+    box(24, -1.5, "akkmeans", answer=True)
     figure.savefig(HERE / "guides" / "choosing.png", dpi=90)
     plt.close(figure)
 
