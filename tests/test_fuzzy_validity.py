@@ -139,6 +139,15 @@ def test_integer_weights_are_repeated_rows_and_zero_is_none():
         assert_allclose(one[name], two[name], rtol=1e-8, err_msg=name)
 
 
+def test_weights_beyond_float32():
+    model = FCM(**{**COMMON, "dtype": "float32"}).fit(X)
+    w = make_weights("real", N)
+    light, heavy = (daskkcl.fuzzy_validity(model, X, sample_weight=unit * w) for unit in (1.0, 2.0**200))
+    for name in NAMES:
+        by = 2.0**200 if name in {"fukuyama_sugeno", "objective"} else 1.0
+        assert_allclose(heavy[name], by * light[name], rtol=1e-6, err_msg=name)
+
+
 def test_dropped_rows_do_not_count():
     model = FCM(**COMMON, nan="drop").fit(X)
     spoilt = np.concatenate([X, np.full((5, X.shape[1]), np.nan)])

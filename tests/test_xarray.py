@@ -178,6 +178,15 @@ def test_weights_on_the_dimensions():
     assert_array_equal(model.labels_.values.ravel(), table.labels_)
 
 
+def test_weights_of_a_stream_on_the_dimensions():
+    rows = cube(masked=False).to_dataset("band")
+    weights = xr.DataArray(np.random.default_rng(1).integers(1, 3, (X, T, Y)), dims=("x", "time", "y"))
+    models = [daskkcl.OnlineKFCM(3, n_landmarks=20, random_state=0) for _ in range(2)]
+    models[0].partial_fit(rows, sample_weight=weights)
+    models[1].partial_fit(cube(masked=False).values.reshape(-1, B), weights.transpose("time", "y", "x").values.ravel())
+    assert_array_equal(models[0].predict(rows).values.ravel(), models[1].predict(rows).values.ravel())
+
+
 def test_measures_take_labels_on_dimensions(expected):
     labels = fit(cube().chunk(y=6)).labels_
     assert daskkcl.measures.ari(labels, xr.DataArray(expected["okfcm"].reshape(T, Y, X))) == 1.0

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.frames import plain_values
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
-from ..blocks.scaled import ScaledSource
-from ..blocks.sources import ArraySource, Source
+from ..blocks.sources import ArraySource
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..planning import Plan, Stage
 from ..progress import Progress
@@ -29,13 +24,8 @@ from ..schedules.dataset import Dataset
 from ..schedules.engine import Engine, make_engine
 from ..schedules.leaving import leaving_well
 from ..schedules.measuring import BadRowError
-from ..schedules.passes import Labelling, once_labelled, sum_pass
+from ..schedules.passes import Labelling, once_labelled
 from ..schedules.predict import (
-    block_layout,
-    compute_here,
-    label_chunks,
-    lazy_distances,
-    lazy_labels,
     lazy_memberships,
     writing_stage,
 )
@@ -44,13 +34,13 @@ from ..schedules.setup import Setup, base_stages, plan_run, prepare
 from ..schedules.sharing import Shared
 from ..schedules.tasks import Model
 from ..system import peak_bytes, single_threaded
-from .inputs import check_output, is_url, open_rows
+from .answers import Answers
+from .inputs import is_url, open_rows
 from .pictures import rows_to_keep
-from .presentation import Presented
 from .problems import make_problem
-from .validation import as_limit, check_weights, weight_unit
+from .validation import row_weights
 
-__all__ = ["Fitted", "KernelClusterer", "framed", "warn_if_unclear", "weights_refused"]
+__all__ = ["Fitted", "KernelClusterer", "warn_if_unclear", "weights_refused"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +57,7 @@ class Fitted:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class KernelClusterer(Answers):
     """Base class: from any data to labels under a memory limit."""
 
     algorithm: ClassVar[str]
@@ -164,13 +154,13 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
             single_threaded(),
         ):
             engine = make_engine(client, Progress(self.progress))
-            weights, unit = None, 1.0
-            if sample_weight is not None:
-                weights = check_weights(plain_values(sample_weight, source.frame), source.n_rows)
-                unit = weight_unit(weights)
-                weights = weights if unit == 1 else weights / unit
-            problem = replace(make_problem(self, source, self._key(saved.seed)), weights=weights, weight_unit=unit)
-            problem = replace(problem, durable=saved.path is not None)
+            weights, unit = row_weights(sample_weight, source)
+            problem = replace(
+                make_problem(self, source, self._key(saved.seed)),
+                weights=weights,
+                weight_unit=unit,
+                durable=saved.path is not None,
+            )
             if weights is not None and problem.recipe.n_streams:
                 raise weights_refused(problem)
             problem = problem if shared is None else shared.of(problem)
@@ -323,164 +313,11 @@ class KernelClusterer(Presented, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 stacklevel=4,
             )
 
-    # --- results ---------------------------------------------------------------------------------------------
-
-    @property
-    def labels_(self) -> Any:
-        """The cluster of every row, -1 for dropped rows: numpy for data in memory, else a lazy dask array.
-
-        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows, with their coordinates.
-        """
-        check_is_fitted(self)
-        return framed(self._row_labels(), self.__dict__.get("_frame"), "labels")
-
-    def _row_labels(self) -> Any:
-        """Return the labels one after another."""
-        if self._source is None:
-            raise AttributeError(f"Labels are not {self._not_kept}; call predict on the rows.")
-        if isinstance(self._labels, np.ndarray):
-            return self._labels
-        if self._labels is None:
-            return lazy_labels(self._source, self._model)
-        lazy = self._labels.lazy(label_chunks(self._source))
-        return lazy if self._source.lazy else compute_here(lazy)
-
-    def _row_memberships(self) -> Any:
-        """Return the memberships of the rows that were fitted."""
-        return lazy_memberships(self._source, self._model) if self._source.lazy else self._membership
-
-    def _answer(self, source: Source, lazy: Any) -> Any:
-        """Return an answer about rows: lazy for lazy ones, computed for rows in memory."""
-        if source.lazy:
-            return lazy
-        try:
-            return compute_here(lazy)
-        except BadRowError as error:
-            layout = block_layout(source, self._model, 1)
-            raise explain_bad_row(make_engine(None, Progress(False)), source, layout, error) from None
-
-    def predict(
-        self,
-        X: Any,
-        *,
-        component: str | None = None,
-        storage_options: dict[str, Any] | None = None,
-        memory_limit: str | int | None = None,
-    ) -> Any:
-        """Return the cluster of every row of X: numpy for data in memory, else a lazy dask array.
-
-        Of a DataArray or Dataset it is a DataArray on the dimensions of the rows.
-
-        Parameters
-        ----------
-        X : as for `fit`
-        component, storage_options : as for `fit`
-        memory_limit : str or int, optional
-            The most memory the process may occupy while labels are computed: blocks are chosen by it, and what cannot
-            fit is refused at once. Lazy labels keep to it when they are computed or stored by blocks, on threads of
-            this process. Without it blocks have about 8 MiB.
-        """
-        source = self._open_new(X, component, storage_options)
-        lazy = lazy_labels(source, self._model, as_limit(memory_limit))
-        return framed(self._answer(source, lazy), source.frame, "labels")
-
-    def transform(
-        self,
-        X: Any,
-        *,
-        component: str | None = None,
-        storage_options: dict[str, Any] | None = None,
-        memory_limit: str | int | None = None,
-    ) -> Any:
-        """Return the distance of every row of X to every centre, in feature space.
-
-        Parameters
-        ----------
-        X : as for `fit`
-        component, storage_options : as for `fit`
-        memory_limit : as for `predict`
-        """
-        source = self._open_new(X, component, storage_options)
-        check_output(self, source)
-        lazy = lazy_distances(source, self._model, as_limit(memory_limit))
-        return framed(self._answer(source, lazy), source.frame, "distance")
-
-    def score(
-        self, X: Any, y: Any = None, *, component: str | None = None, storage_options: dict[str, Any] | None = None
-    ) -> float:
-        """Return the negative of the algorithm's objective on X: larger is better.
-
-        Parameters
-        ----------
-        X : as for `fit`
-        y : None
-        component, storage_options : as for `fit`
-        """
-        source = self._open_new(X, component, storage_options)
-        return -float(self._over_all_rows(source, lambda data: sum_pass(data, self._model, "scoring")).objective.value)
-
-    def _over_all_rows(self, source: Source, look: Callable[[Dataset], Any], client: Any = None) -> Any:
-        """Return what a pass over the blocks of a source finds."""
-        engine = make_engine(client, Progress(False))
-        layout = block_layout(source, self._model, engine.threads)
-        with single_threaded():
-            try:
-                return look(Dataset(engine, source, layout))
-            except BadRowError as error:
-                raise explain_bad_row(engine, source, layout, error) from None
-
-    def save(self, path: Any, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None) -> None:
-        """Write the model as a Zarr group that `daskkcl.load` opens: numbers and names, no code.
-
-        Parameters
-        ----------
-        path : path or URL
-        overwrite : bool
-            Replace a model that is there.
-        storage_options : dict, optional
-            For URLs.
-        """
-        from .persistence import save_model
-
-        check_is_fitted(self)
-        save_model(self, path, overwrite, storage_options)
-
-    # --- plumbing --------------------------------------------------------------------------------------------
-
-    def _open_new(self, X: Any, component: str | None, storage_options: dict[str, Any] | None) -> Source:
-        check_is_fitted(self)
-        source = open_rows(self, X, component, storage_options, reset=False)
-        source.check_missing(self.missing)
-        scaler = self.__dict__.get("scaler_")
-        return source if scaler is None else ScaledSource(source, scaler.name, scaler)
-
-    @property
-    def _not_kept(self) -> str:
-        return "saved with a model"
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Lazy labels live in this process's scratch: a copy elsewhere computes them again from the source.
-        state = dict(super().__getstate__())
-        if isinstance(state.get("_labels"), LabelFile):
-            state["_labels"] = None
-        if isinstance(state.get("_source"), ArraySource):
-            state["_source"] = ArraySource(np.empty((0, self.n_features_in_)))
-        state.pop("_shown", None)  # a copy carries no data
-        return state
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.nan == "drop"
         tags.input_tags.sparse = True
         return tags
-
-
-def framed(values: Any, frame: Any, name: str) -> Any:
-    """Return values of rows on the dimensions of the rows, if they have any."""
-    return values if frame is None else frame.wrap(values, name)
 
 
 def weights_refused(problem: Problem) -> InvalidInputError:

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.frames import plain_values
-from ..blocks.sources import Source
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..kernels.rows import public_rows
 from ..planning import Stage
@@ -28,19 +26,15 @@ from ..schedules.setup import Setup
 from ..schedules.start import check_init
 from ..schedules.tasks import Model
 from ..schedules.validity import validity_pass
-from .base import Fitted, KernelClusterer, framed
-from .validation import as_limit, check_integer, check_real, check_weights, weight_unit
+from .answers import framed
+from .base import Fitted, KernelClusterer
+from .validation import as_limit, check_integer, check_real, row_weights
 
 __all__ = ["FuzzyClusterer", "Resolved"]
 
 _PAPER_FUZZIFIER = 1.7
 _BOUND_ROWS = 500  # of the sample, for the bound on the fuzzifier
 _COINCIDE = 1e-3  # centres nearer than this share of the mean squared distance of a row from its centre
-
-
-def _weights_of(sample_weight: Any, source: Source) -> Any:
-    """Return checked weights of the rows of a source, None if there are none."""
-    return None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +277,7 @@ class FuzzyClusterer(KernelClusterer):
         sample_weight, component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        weights = (
-            None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
-        )
-        unit = 1.0 if weights is None else weight_unit(weights)
-        weights = weights if weights is None or unit == 1 else weights / unit
+        weights, unit = row_weights(sample_weight, source)
         found = self._over_all_rows(source, lambda data: sum_pass(data, self._model, "scoring", weights))
         return -unit * float(found.objective.value)
 
@@ -308,9 +298,8 @@ class FuzzyClusterer(KernelClusterer):
         sample_weight, client, component, storage_options : as for `fit`
         """
         source = self._open_new(X, component, storage_options)
-        weights = (
-            None if sample_weight is None else check_weights(plain_values(sample_weight, source.frame), source.n_rows)
-        )
+        weights, unit = row_weights(sample_weight, source)
         if source.n_rows == 0:
             raise InvalidInputError("X has no rows: there is nothing to judge.")
-        return self._over_all_rows(source, lambda data: validity_pass(data, self._model, weights), client)
+        found = self._over_all_rows(source, lambda data: validity_pass(data, self._model, weights), client)
+        return found | {name: unit * found[name] for name in ("fukuyama_sugeno", "objective")}  # the others are ratios

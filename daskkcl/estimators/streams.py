@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.frames import plain_values
 from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
 from ..blocks.sparse import in_memory
@@ -96,9 +97,9 @@ class StreamMixin:
         estimator.scaler_ = stream_scaler(estimator.scale, source)
         if estimator.scaler_ is not None:
             source = ScaledSource(source, "unit", estimator.scaler_)
-        weights = (
-            np.ones(source.n_rows) if sample_weight is None else check_weights(sample_weight, source.n_rows, False)
-        )
+        weights = np.ones(source.n_rows)
+        if sample_weight is not None:
+            weights = check_weights(plain_values(sample_weight, source.frame), source.n_rows, some=False)
         if weight_unit(weights) != 1:
             raise InvalidInputError(
                 "sample_weight is too large or too small for blocks in float32: divide it by its mean."

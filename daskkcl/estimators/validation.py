@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ..blocks.frames import plain_values
 from ..blocks.scaled import ScaledSource
 from ..blocks.sources import Source
 from ..errors import DaskkclWarning, InvalidInputError, did_you_mean
@@ -33,6 +34,7 @@ __all__ = [
     "check_real",
     "check_scale",
     "check_weights",
+    "row_weights",
     "scaled_source",
     "stream_scaler",
     "uses_index",
@@ -132,6 +134,15 @@ def weight_unit(weights: NDArray[np.float64]) -> float:
     """
     largest = float(weights.max(initial=0)) or 1.0
     return 1.0 if 1 / _HEAVIEST <= largest <= _HEAVIEST else 2.0 ** math.floor(math.log2(largest))
+
+
+def row_weights(value: Any, source: Source) -> tuple[NDArray[np.float64] | None, float]:
+    """Return the weights of the rows of a source over their unit, and the unit; None and 1 where there are none."""
+    if value is None:
+        return None, 1.0
+    weights = check_weights(plain_values(value, source.frame), source.n_rows)
+    unit = weight_unit(weights)
+    return (weights if unit == 1 else weights / unit), unit
 
 
 def check_flag(name: str, value: Any) -> bool:
