@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import InvalidInputError, MemoryLimitError, StorageError, did_you_mean
 from ..system import format_bytes, resident_bytes, version
-from .outputs import Target
 from .shapes import good_chunk_rows
+from .targets import Target
 
 __all__ = ["Table", "convert_table", "format_of", "open_table"]
 

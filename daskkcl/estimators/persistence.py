@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ..blocks.outputs import Target
 from ..blocks.sources import local_path
+from ..blocks.targets import Target
 from ..errors import InvalidInputError
 from ..kernels import Kernel, as_kernel, from_dict
 from ..kernels.checks import short
