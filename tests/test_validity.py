@@ -215,8 +215,23 @@ def test_bad_sweeps():
         daskkcl.sweep(X, "cpcl")
     with pytest.raises(InvalidInputError, match="Did you mean 'n_landmarks'"):
         daskkcl.sweep(X, n_landmark=3)
-    with pytest.raises(InvalidInputError, match="not among the indices"):
-        daskkcl.sweep(X, n_clusters=[2], indices=["davies_bouldin"])
+    for given, words in (
+        ({"indices": ["davies_bouldin"]}, "not among the indices that were asked for: davies_bouldin"),
+        ({"by": "xie_beni"}, "akkmeans has none"),
+        ({"indices": ["xie_beni"], "by": "objective"}, "akkmeans has none"),
+        ({"by": "stability"}, "by="),  # without resamples
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            daskkcl.sweep("/nowhere", n_clusters=[2], **given)  # before anything is read
+
+
+def test_one_width_of_any_type_and_indices_of_any_kind():
+    X = blobs((40, 40))
+    names = ("davies_bouldin", "calinski_harabasz")
+    given = {"by": names[0], "random_state": 0, "n_landmarks": 20, "progress": False}
+    found = daskkcl.sweep(X, n_clusters=[2, 3], gamma=np.float32(0.125), indices=iter(names), **given)
+    assert all(set(names) < set(row) for row in found)
+    assert [row["gamma"] for row in found] == [0.125, 0.125]
 
 
 # --- what settings share, and memory ------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from .base import KernelClusterer
 from .inputs import open_rows
 from .validation import as_limit, check_choice, check_integer, check_real
 
-__all__ = ["INDICES", "judge", "stability", "validity"]
+__all__ = ["INDICES", "check_indices", "judge", "stability", "validity"]
 
 _CRISP = ("silhouette", "silhouette_simplified", "davies_bouldin", "calinski_harabasz")
 _FUZZY = ("partition_coefficient", "partition_entropy", "xie_beni", "fukuyama_sugeno")
@@ -117,7 +117,7 @@ def judge(
 
     With `shared`, the measurements that the models were fitted to are read in place of the rows.
     """
-    wanted = _checked(indices, models)
+    wanted = check_indices(indices, all(model.fuzzy for model in models), models[0].algorithm)
     n_sample = check_integer("n_sample", n_sample, 2)
     read: Any = source if shared is None else shared.read
     groups = _groups(models) if shared is None else _measured_groups(models, shared)
@@ -141,17 +141,17 @@ def judge(
     return [{name: scores[name] for name in wanted} for scores in every]
 
 
-def _checked(indices: Sequence[str] | None, models: Sequence[Any]) -> list[str]:
-    fuzzy = all(model.fuzzy for model in models)
+def check_indices(indices: Iterable[str] | None, fuzzy: bool, algorithm: str) -> list[str]:
+    """Return the names of the indices to find, or say which there are."""
     if indices is None:
         return [*_CRISP, *(_FUZZY if fuzzy else ())]
     if isinstance(indices, str) or not isinstance(indices, Iterable):
         raise InvalidInputError(f"indices={indices!r} is no list of names; there are {', '.join(INDICES)}.")
-    for name in indices:
-        check_choice("indices", name, INDICES)
+    wanted = [check_choice("indices", name, INDICES) for name in indices]
+    for name in wanted:
         if name in _FUZZY and not fuzzy:
-            raise InvalidInputError(f"{name} is an index of memberships, and {models[0].algorithm} has none.")
-    return list(indices)
+            raise InvalidInputError(f"{name} is an index of memberships, and {algorithm} has none.")
+    return wanted
 
 
 def _groups(models: Sequence[Any]) -> list[Group]:

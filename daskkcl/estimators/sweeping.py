@@ -25,7 +25,7 @@ from ..schedules.setup import base_stages, default_limit, plan_run
 from ..schedules.sharing import Shared, can_share, measuring_stage, share
 from ..system import resident_bytes, single_threaded
 from .inputs import check_frame, open_rows
-from .judging import INDICES, judge, stability
+from .judging import INDICES, check_indices, judge, stability
 from .problems import make_problem
 from .validation import as_limit, check_choice, check_integer
 
@@ -223,9 +223,9 @@ def sweep(
     """
     cls = _class(algo)
     settings = _settings(cls, n_clusters, gamma)
-    decides = (*INDICES, "objective", *(("stability",) if n_resamples else ()))
-    check_choice("by", by, decides)
+    wanted = check_indices(indices, cls.fuzzy, cls.algorithm)
     n_resamples = check_integer("n_resamples", n_resamples, 0)
+    _check_by(by, wanted, cls, n_resamples)
     _check_names(cls, parameters)
     parameters = {**parameters, "random_state": as_key(parameters.get("random_state")).seed}  # one for all settings
     opener = cls(**parameters)
@@ -233,39 +233,36 @@ def sweep(
     engine, limit = make_engine(None, Progress(False)), as_limit(opener.memory_limit)
     kept = _loaded(source, engine, limit)
     where = (data, component, storage_options) if kept is None else (kept, None, None)
-    runs = _Runs(cls, parameters, where, feature_dim if kept is None else None, engine, source)
-    found: dict[int, dict[str, Any]] = {}
+    runs = _Runs(cls, parameters, where, feature_dim if kept is None else None, engine)
     models: dict[int, Any] = {}
+    seconds: dict[int, float] = {}
+    scores: dict[int, dict[str, float]] = {}
+
+    def score(numbers: list[int], rows: Any, shared: Shared | None) -> None:
+        found = judge([models[k] for k in numbers], rows, wanted, n_sample, as_key(0), None, limit, shared)
+        scores.update(zip(numbers, found, strict=True))
+
     for width, numbers in _by_width(settings).items():
         with runs.sharing(width, [settings[k]["n_clusters"] for k in numbers]) as shared:
             for k in numbers:
-                models[k], seconds = runs.fit(settings[k], shared)
-                found[k] = {"objective": models[k].objective_, "seconds": seconds}
+                models[k], seconds[k] = runs.fit(settings[k], shared)
             if shared is not None:
-                fitted = [models[k] for k in numbers]
-                scores = judge(fitted, shared.first.problem.source, indices, n_sample, as_key(0), None, limit, shared)
-                for k, scored in zip(numbers, scores, strict=True):
-                    found[k] = {**scored, **found[k]}
-    alone = [k for k in range(len(settings)) if len(found[k]) == 2]  # what shares no measurements shares passes
+                score(numbers, shared.first.problem.source, shared)
+    alone = [k for k in models if k not in scores]  # what shares no measurements shares passes
     if alone:
-        judged = models[alone[0]]._open_new(*where)
-        scores = judge([models[k] for k in alone], judged, indices, n_sample, as_key(0), None, limit)
-        for k, scored in zip(alone, scores, strict=True):
-            found[k] = {**scored, **found[k]}
+        score(alone, models[alone[0]]._open_new(*where), None)
     rows = []
     for k, setting in enumerate(settings):
-        width = setting["gamma"]
-        shown = models[k].gamma_ if width is None or isinstance(width, str) else width
-        last = {name: found[k].pop(name) for name in ("objective", "seconds")}
+        model, width = models[k], setting["gamma"]
         if n_resamples:
             own: dict[str, Any] = {"component": where[1], "storage_options": where[2], "feature_dim": runs.feature_dim}
-            found[k].update(stability(models[k], where[0], n_resamples=n_resamples, **own))
-        rows.append({"n_clusters": int(setting["n_clusters"]), "gamma": shown, **found[k], **last})
+            scores[k] |= stability(model, where[0], n_resamples=n_resamples, **own)
+        shown = model.gamma_ if width is None or isinstance(width, str) else width
+        first = {"n_clusters": int(setting["n_clusters"]), "gamma": shown}
+        rows.append({**first, **scores[k], "objective": model.objective_, "seconds": seconds[k]})
         if kept is not None and source.frame is not None:
-            check_frame(models[k], source, reset=True)
-            models[k]._frame = source.frame
-    if by not in rows[0]:
-        raise InvalidInputError(f"by={by!r} is not among the indices that were asked for: {', '.join(INDICES)}.")
+            check_frame(model, source, reset=True)
+            model._frame = source.frame
     return Sweep(rows, [models[k] for k in range(len(settings))], by)
 
 
@@ -278,7 +275,6 @@ class _Runs:
     where: tuple[Any, Any, Any]  # rows, component, storage options
     feature_dim: str | None
     engine: Engine
-    source: Any
     widths: dict[str, Any] = field(default_factory=dict)  # that names of widths turned out to be
     drawn: Shared | None = None
 
@@ -364,7 +360,7 @@ def _settings(cls: Any, n_clusters: Any, gamma: Any) -> list[dict[str, Any]]:
         if (single and name == "n_clusters") or (values is not None and not single and not np.iterable(values)):
             raise WrongTypeError(f"{name}={values!r}: pass a list of values to try.")
     counts = [check_integer("n_clusters", count, 1) for count in n_clusters]
-    widths = [None] if gamma is None else [gamma] if isinstance(gamma, (str, int, float)) else list(gamma)
+    widths = [None] if gamma is None else [gamma] if isinstance(gamma, (str, int, float, np.number)) else list(gamma)
     if not counts or not widths:
         raise InvalidInputError("There is nothing to try: n_clusters and gamma need at least one value.")
     if gamma is not None and "gamma" not in cls._get_param_names():
@@ -377,6 +373,17 @@ def _check_names(cls: Any, parameters: dict[str, Any]) -> None:
     for name in parameters:
         if name not in own:
             raise InvalidInputError(f"{cls.algorithm} has no parameter {name!r}.{did_you_mean(name, own)}")
+
+
+def _check_by(by: Any, wanted: list[str], cls: Any, n_resamples: int) -> None:
+    """Check that what is to decide will be known."""
+    if by in INDICES and by not in wanted:
+        check_indices([by], cls.fuzzy, cls.algorithm)
+        raise InvalidInputError(
+            f"by={by!r} is not among the indices that were asked for: {', '.join(wanted)}. Ask for it too, or choose "
+            "by one of these."
+        )
+    check_choice("by", by, (*wanted, "objective", *(("stability",) if n_resamples else ())))
 
 
 def _loaded(source: Any, engine: Engine, memory_limit: int | None) -> Any:
