@@ -55,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--store", type=Path, default=DEFAULT, help="file of the results")
     run.add_argument("--only", action="append", default=[], help="a paper, or paper/experiment; may be repeated")
     run.add_argument("--quick", action="store_true", help="one seed of a part: about ten minutes")
+    run.add_argument("--seeds", type=int, help="at most so many seeds of each experiment")
     run.add_argument("--stop-after", type=float, help=f"seconds; exit code {TIME_IS_UP} if cells are left then")
     run.add_argument("--list", action="store_true", help="only say what there is to do")
     page = commands.add_parser("page", help="write the page and its pictures")
@@ -68,20 +69,20 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     experiments, store = chosen(options.only), Store(options.store)
     if options.list:
-        _list(experiments, store, options.quick)
+        _list(experiments, store, options.quick, options.seeds)
         return 0
     worker = Worker(options.data)
     try:
-        left = run_cells(cells(experiments, options.quick), store, worker, options.stop_after, _say)
+        left = run_cells(cells(experiments, options.quick, options.seeds), store, worker, options.stop_after, _say)
     finally:
         worker.close()
     return TIME_IS_UP if left else 0
 
 
-def _list(experiments: tuple[Experiment, ...], store: Store, quick: bool) -> None:
+def _list(experiments: tuple[Experiment, ...], store: Store, quick: bool, most: int | None) -> None:
     finished = store.finished()
     for one in experiments:
-        wanted = list(cells((one,), quick))
+        wanted = list(cells((one,), quick, most))
         done = sum(cell.key in finished for cell in wanted)
         print(f"{one.paper}/{one.name} ({one.shows}): {done} of {len(wanted)} cells done")
 

@@ -79,6 +79,15 @@ def _z_scored(file: str) -> Callable[[Sets], tuple[Any, Any]]:
     return make
 
 
+def _min_max(file: str) -> Callable[[Sets], tuple[Any, Any]]:
+    def make(sets: Sets) -> tuple[Any, Any]:
+        X, y = sets.rows(file)
+        low, high = X.min(axis=0), X.max(axis=0)
+        return (X - low) / np.where(high > low, high - low, 1), y
+
+    return make
+
+
 def _divided(file: str, by: float) -> Callable[[Sets], tuple[Any, Any]]:
     def make(sets: Sets) -> tuple[Any, Any]:
         X, y = sets.rows(file)
@@ -164,6 +173,8 @@ PREPARED: dict[str, Callable[[Sets], tuple[Any, Any]]] = {
     "seeds": _z_scored("seeds"),
     "wine": _z_scored("wine"),
     "wdbc": _z_scored("wdbc"),
+    **{f"{name}, min-max": _min_max(name) for name in ("seeds", "wine", "wdbc")},
+    **{f"{name}, as it is": _divided(name, 1) for name in ("seeds", "wine", "wdbc")},
     "mfeat": _divided("mfeat", 1),
     "mfeat, z-scored": _z_scored("mfeat"),
     "usps": _usps,

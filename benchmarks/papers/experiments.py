@@ -48,7 +48,7 @@ class Experiment:
     at_a_time: int = 1
     quick: Callable[[Settings], bool] = lambda settings: True
     late: Callable[[Settings], bool] = lambda settings: False
-    time_limit: float = 240.0
+    time_limit: float = 1200.0
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,14 @@ def grid(**choices: Any) -> tuple[Settings, ...]:
     return tuple(dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
 
-def cells(experiments: tuple[Experiment, ...], quick: bool = False) -> Iterator[Cell]:
-    """Yield cells breadth first: the first seeds of every experiment, then the next ones of every experiment."""
+def cells(experiments: tuple[Experiment, ...], quick: bool = False, most: int | None = None) -> Iterator[Cell]:
+    """Yield cells breadth first: the first seeds of every experiment, then the next ones; `most` seeds of each."""
     for turn in itertools.count():
         waiting = []
         for experiment in experiments:
             first = turn * experiment.at_a_time
-            seeds = range(first, min(first + experiment.at_a_time, experiment.runs))
+            runs = experiment.runs if most is None else min(most, experiment.runs)
+            seeds = range(first, min(first + experiment.at_a_time, runs))
             if quick:
                 seeds = range(1 if turn == 0 else 0)
             waiting += [Cell(experiment, settings, seed) for seed in seeds for settings in experiment.settings]
