@@ -43,6 +43,12 @@ def test_cells_come_breadth_first_and_each_once():
     assert order == expected
 
 
+def test_fewer_seeds_can_be_asked_for():
+    found = [(cell.settings["m"], cell.seed) for cell in cells((toy(at_a_time=3),), most=2)]
+    assert found == [(1, 0), (2, 0), (1, 1), (2, 1)]
+    assert len(list(cells((toy(),), most=99))) == 6
+
+
 def test_quick_is_one_seed_of_a_part():
     found = list(cells((toy(quick=lambda settings: settings["m"] == 2),), quick=True))
     assert [(cell.settings["m"], cell.seed) for cell in found] == [(2, 0)]
@@ -137,6 +143,10 @@ def test_slivers_of_the_other_papers(tmp_path):
     found = cooperative.run_competitive({"set": "seeds", "method": "cpcl", "k": 4}, 0, sets)
     assert found["clusters"] == 3
     assert found["pq"] > 0.9999
+    found = cooperative.run_merging({"set": "seeds", "method": "cpcl", "k": 4, "epsilon": 1e-5}, 0, sets)
+    counts = [found[cooperative.reached("clusters", reach)] for reach in cooperative.REACHES]
+    assert counts[0] == 3
+    assert counts == sorted(counts)  # the finer, the more
     settings = {"set": "a3", "init": "random", "extend": "prototypes", "rate": 0.2, "method": "rsekfcm"}
     found = fuzzy.run(settings, 0, sets)
     assert found["ari"] > 0.5
@@ -145,6 +155,30 @@ def test_slivers_of_the_other_papers(tmp_path):
     assert found["nmi"] > 0.5
     assert found["entered"] >= 0
     assert sparse_kernel.run_circles({"sizes": "equal"}, 0, sets)["buffer"] == 10
+
+
+def test_the_published_threshold_is_in_units_of_the_data(tmp_path):
+    """Ten times as wide data need ten times the root of the threshold to stop after as many epochs."""
+    sets = Sets(tmp_path)
+    X, y = sets.load("blobs")
+    sets._kept["wine"] = (10 * X, y)
+    sets._kept["seeds"] = (X, y)
+    epochs = [
+        cooperative.run_competitive({"set": name, "method": "cccl", "k": 4, "epsilon": epsilon}, 0, sets)["epochs"]
+        for name, epsilon in (("seeds", 1e-5), ("wine", 1e-3), ("wine", 1e-5))
+    ]
+    assert epochs[0] == epochs[1] < epochs[2]
+
+
+def test_subsets_of_one_row_are_single_rows(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    Y, order = rng.normal(size=(200, 5)), rng.permutation(200)
+    monkeypatch.setattr(competitive, "_ROWS_OF_A_SUBSET", 1)
+    found = competitive._subsets_of_rows(Y, Y[:4], order)
+    assert np.allclose(found, competitive._single_rows(Y, Y[:4], order))
+    monkeypatch.undo()
+    found = competitive.run_interpreted({"set": "digits", "kernel": "gaussian", "m": 50}, 0, Sets(tmp_path))
+    assert 0 < found["pakcl_cpu"] < found["akcl_cpu"]
 
 
 def test_the_page_can_be_made_of_nothing(tmp_path):

@@ -64,6 +64,7 @@ def render(store: Store, parts: list[Part]) -> str:
         "make papers-quick DATA=folder   # one seed of a part, about ten minutes",
         "make papers DATA=folder         # everything, many hours; may be stopped, and goes on where it was",
         "python -m benchmarks.papers run --list",
+        "python -m benchmarks.papers run --data folder --seeds 3",
         "python -m benchmarks.papers run --data folder --only fuzzy --only 'competitive/Figure 4'",
         "```",
         "",

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["panels", "save"]
 
 _STYLES = ("o-", "s-", "^--", "v--", "D-.", "x-.", "P:", "*:", "h-", "<--", ">-.", "d:")
-_DPI = 80
+_DPI = 95
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
 
@@ -34,13 +34,12 @@ def panels(specs: Sequence[dict[str, Any]], columns: int = 2, level: Sequence[st
                 axis.axhline(known[0][1], color=colour, linestyle=style[1:], linewidth=1, label=name)
             elif known:
                 axis.plot(*zip(*known, strict=True), style, color=colour, markersize=4, linewidth=1.2, label=name)
-        axis.set_title(spec["title"], fontsize=9)
-        axis.set_xlabel(spec["x"], fontsize=8)
-        axis.set_ylabel(spec["y"], fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.set_xscale(spec.get("xscale", "linear"))
-        axis.set_yscale(spec.get("yscale", "linear"))
+        axis.set_title(spec["title"], fontsize=10)
+        axis.set_xlabel(spec["x"], fontsize=9)
+        axis.set_ylabel(spec["y"], fontsize=9)
+        axis.tick_params(labelsize=8)
         axis.grid(alpha=0.25)
+        _scale(axis, spec)
     for axis in list(axes.flat)[len(specs) :]:
         axis.set_visible(False)
     handles: dict[str, Any] = {}
@@ -48,8 +47,28 @@ def panels(specs: Sequence[dict[str, Any]], columns: int = 2, level: Sequence[st
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if handles:
-        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=7)
+        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=8)
     return drawn
+
+
+def _scale(axis: Any, spec: dict[str, Any]) -> None:
+    """Give an axis its scales, with plain numbers at the values that were measured, or at 1, 2, 5, 10 and so on."""
+    from matplotlib import ticker
+
+    plain = ticker.FuncFormatter(lambda value, _: f"{value:,.10g}")
+    if spec.get("xscale") == "log":
+        axis.set_xscale("log")
+        measured = sorted({x for points in spec["series"].values() if len(points) > 1 for x, _ in points})
+        axis.set_xticks(measured or [1])
+        axis.xaxis.set_minor_locator(ticker.NullLocator())
+    axis.xaxis.set_major_formatter(plain)
+    if spec.get("yscale") == "log":
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_minor_locator(ticker.NullLocator())
+        axis.yaxis.set_major_formatter(plain)
+    elif spec.get("zero"):
+        axis.set_ylim(bottom=0)
 
 
 def save(drawn: Any, path: Any) -> None:
