@@ -79,7 +79,7 @@ def runs_done(results: Results, experiment: Experiment) -> str:
     least, most = min(counts), max(counts)
     if least == most == experiment.runs:
         return f"{most} runs, as published"
-    span = f"{most} runs" if least == most else f"{least} to {most} runs"
+    span = f"{most} run{'' if most == 1 else 's'}" if least == most else f"{least} to {most} runs"
     return f"**{span}**, where the paper has {experiment.runs}"
 
 
