@@ -167,6 +167,22 @@ def test_a_sweep_reads_lazy_data_once_and_judges_together(monkeypatch):
     assert [row["davies_bouldin"] for row in streamed] == [row["davies_bouldin"] for row in kept]
 
 
+def test_rows_are_read_only_for_what_is_asked():
+    X, reads = blobs((100, 100)), []
+
+    def read(block):
+        reads.append(len(block))
+        return block
+
+    lazy = da.from_array(X, chunks=(100, 3)).map_blocks(read, dtype=X.dtype, meta=np.empty((0, 0)))
+    model = daskkcl.fit(X, "okfcm", 2, random_state=0, progress=False)
+    every = daskkcl.validity(model, lazy)
+    assert sum(reads) == 3 * len(X)
+    reads.clear()
+    assert daskkcl.validity(model, lazy, indices=["xie_beni"])["xie_beni"] == every["xie_beni"]
+    assert sum(reads) == len(X)
+
+
 @pytest.mark.parametrize("landmarks", ["uniform", "kmeans"])
 def test_settings_share_landmarks(landmarks):
     X = blobs((100, 100, 100))

@@ -30,7 +30,7 @@ from ..schedules.predict import (
     writing_stage,
 )
 from ..schedules.problem import Problem
-from ..schedules.setup import Setup, base_stages, plan_run, prepare
+from ..schedules.setup import Setup, all_stages, plan_run, prepare
 from ..schedules.sharing import Shared
 from ..schedules.tasks import Model
 from ..system import peak_bytes, single_threaded
@@ -239,8 +239,7 @@ class KernelClusterer(Answers):
         if not problem.source.lazy:  # answers about rows in memory are made in memory, in pieces and then in one
             row_bytes = 4 + (problem.c * problem.dtype.itemsize if self.fuzzy else 0)
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=2 * problem.n_rows * row_bytes))
-        own = {stage.name for stage in stages}
-        stages = [*(stage for stage in base_stages(problem) if stage.name not in own), *stages]
+        stages = all_stages(problem, stages)
         if writes and self.fuzzy and problem.source.lazy:
             labelling = next(stage for stage in stages if stage.name == "labelling")
             stages.append(writing_stage(problem, labelling))

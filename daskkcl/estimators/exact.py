@@ -13,7 +13,7 @@ from ..schedules.checkpoint import Checkpoint
 from ..schedules.engine import Engine
 from ..schedules.exact import best_kernel_k_means, exact_bytes, exact_model, exact_stage, load_exact, warm_up
 from ..schedules.problem import Problem
-from ..schedules.setup import Setup, base_stages, plan_run
+from ..schedules.setup import Setup, all_stages, plan_run
 from ..schedules.start import check_init, given_rows
 from ..system import format_bytes
 from .base import Fitted, KernelClusterer
@@ -45,10 +45,8 @@ class ExactMixin:
         stages, _, _, _ = self._stages(problem, settings)
         if not problem.source.lazy:
             stages.append(Stage("answers", row_bytes=0, fixed_bytes=8 * problem.n_rows))
-        own = {stage.name for stage in stages}
-        base = [stage for stage in base_stages(problem) if stage.name not in own]
         try:
-            return plan_run(problem, engine, [*base, *stages])
+            return plan_run(problem, engine, all_stages(problem, stages))
         except MemoryLimitError as error:
             raise MemoryLimitError(
                 f"{self.algorithm} is exact and holds the kernel matrix of all {problem.n_rows:,} rows in memory, "

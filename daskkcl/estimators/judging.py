@@ -130,11 +130,13 @@ def judge(
     rows_of = None if shared is None else source
     with single_threaded():
         try:
+            found: list[dict[str, float]] = [{} for _ in models]
+            more = found
             crisp = [name for name in wanted if name in _CRISP]
-            found = judge_pass(data, groups, n_sample, key.child("judged"), crisp, rows_of)
-            fuzzy = [name for name in wanted if name in _FUZZY]
-            own = [(group.reader, group.numbers, group.models) for group in groups]
-            more = validity_passes(data, own) if fuzzy else [{}] * len(models)
+            if crisp:
+                found = judge_pass(data, groups, n_sample, key.child("judged"), crisp, rows_of)
+            if len(crisp) < len(wanted):
+                more = validity_passes(data, groups)
         except BadRowError as error:
             raise explain_bad_row(engine, read, layout, error) from None
     every = ({**scores, **others} for scores, others in zip(found, more, strict=True))

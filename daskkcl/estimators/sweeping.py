@@ -21,7 +21,7 @@ from ..random import as_key
 from ..schedules.data import explain_bad_row, load_rows
 from ..schedules.engine import Engine, make_engine
 from ..schedules.measuring import BadRowError
-from ..schedules.setup import base_stages, default_limit, plan_run
+from ..schedules.setup import all_stages, default_limit, plan_run
 from ..schedules.sharing import Shared, can_share, measuring_stage, share
 from ..system import resident_bytes, single_threaded
 from .inputs import check_frame, open_rows
@@ -306,14 +306,12 @@ class _Runs:
         if not (model._by_measurements() and can_share(problem, self.engine)):
             return None
         stages, _, n_passes, scratch_bytes = model._stages(problem, model._settings(problem))
-        own, coded = {stage.name for stage in stages}, problem.recipe.code_bytes
-        stages = [*(stage for stage in base_stages(problem) if stage.name not in own), *stages]
+        coded = problem.recipe.code_bytes
+        stages = [*all_stages(problem, stages), measuring_stage(problem)]
         keep = {} if coded else {"measurements": problem.n_rows * problem.measured_bytes}
         scratch_bytes += problem.n_rows * coded
-        plan = plan_run(
-            problem, self.engine, [*stages, measuring_stage(problem)], keep, n_passes * n_fits, scratch_bytes
-        )
-        if not coded and plan.keep != "measurements" and (plan.keep == "nothing" or "shuffling" in own):
+        plan = plan_run(problem, self.engine, stages, keep, n_passes * n_fits, scratch_bytes)
+        if not coded and plan.keep != "measurements" and (plan.keep == "nothing" or plan.has("shuffling")):
             return None  # measuring again is cheaper than the disk
         try:
             return share(problem, self.engine, plan, self.drawn)

@@ -41,7 +41,7 @@ from .sampling import draw_rows, draw_scaled, repeated, weights_of
 from .scaling import needs_pass, scaling_stage
 from .shuffling import can_shuffle_first, rows_of_shuffle, shuffle_epoch
 
-__all__ = ["Setup", "base_stages", "default_limit", "plan_run", "plan_stages", "prepare"]
+__all__ = ["Setup", "all_stages", "base_stages", "default_limit", "plan_run", "plan_stages", "prepare"]
 
 _ROOM_BYTES = 32 * 2**20  # left over by the plan: freed arrays may then stay a while, which is faster
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
@@ -119,6 +119,12 @@ def base_stages(problem: Problem) -> list[Stage]:
     if streams(problem):
         stages.append(landmarks_stage(problem))
     return [*stages, problem.mapping_stage()] if problem.recipe.n_streams else stages
+
+
+def all_stages(problem: Problem, own: list[Stage]) -> list[Stage]:
+    """Return the stages of an algorithm behind those that every run has; of one name, the algorithm's own counts."""
+    names = {stage.name for stage in own}
+    return [*(stage for stage in base_stages(problem) if stage.name not in names), *own]
 
 
 def plan_run(

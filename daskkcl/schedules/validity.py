@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..rules.sums import ExactSum
 from ..rules.validity import between_centres, centre_products, mean_norm, validity_indices
 from .dataset import Dataset
+from .judging import Group
 from .measuring import Tile, task, tiles
 from .passes import reduce_pass
 from .tasks import Model
@@ -44,16 +45,13 @@ def validity_pass(data: Dataset, model: Model, weights: Floats | None) -> dict[s
 
     The mean of all rows is taken in the span of the map's measurements, where the centres are.
     """
-    return validity_passes(data, [(model.reader, (0,), (model,))], weights)[0]
+    return validity_passes(data, [Group(model.reader, (0,), (model,))], weights)[0]
 
 
-def validity_passes(data: Dataset, groups: Sequence[Any], weights: Floats | None = None) -> list[dict[str, float]]:
-    """Return the validity indices of several fuzzy models on the same rows, which are read once.
-
-    `groups` are readers, with the numbers of the models that have them and these.
-    """
+def validity_passes(data: Dataset, groups: Sequence[Group], weights: Floats | None = None) -> list[dict[str, float]]:
+    """Return the validity indices of several fuzzy models on the same rows, which are read once."""
     found = reduce_pass(data, validity_blocks, _combine, (tuple(groups), weights), "validity")
-    models = dict(pair for _, numbers, own in groups for pair in zip(numbers, own, strict=True))
+    models = dict(pair for group in groups for pair in zip(group.numbers, group.models, strict=True))
     return [_indices(sums, models[number]) for number, sums in enumerate(found)]
 
 
@@ -73,18 +71,19 @@ def _indices(sums: _Sums, model: Model) -> dict[str, float]:
 
 
 @task
-def validity_blocks(block: Any, start: int, groups: tuple[Any, ...], weights: Floats | None) -> list[_Sums]:
+def validity_blocks(block: Any, start: int, groups: tuple[Group, ...], weights: Floats | None) -> list[_Sums]:
     """Return the sums of a block for every model; those with the same reader share its measurements."""
     found: dict[int, _Sums] = {}
-    for reader, numbers, models in groups:
-        for number, model in zip(numbers, models, strict=True):
+    for group in groups:
+        reader, models = group.reader, dict(zip(group.numbers, group.models, strict=True))
+        for number, model in models.items():
             found[number] = _Sums(
                 ExactSum.zeros((4,)),
                 ExactSum.zeros((model.centres.n_clusters,)),
                 ExactSum.zeros((reader.map_.n_measurements,)),
             )
         for tile in tiles(block, start, reader):
-            for number, model in zip(numbers, models, strict=True):
+            for number, model in models.items():
                 found[number] = _with_tile(found[number], tile, model, tile.weights(weights))
     return [found[number] for number in sorted(found)]
 
