@@ -64,14 +64,14 @@ def _winner_and_rival(Y: Floats, i: int, r: float, M: Floats, n: Floats, mask: A
     Of one centre alone, the rival is the winner.
     """
     c, least, second = M.shape[0], NOBODY, NOBODY
+    if c % 2 == 1:  # the one that is left over first: in the end the winner would wait for it
+        last = squared_distance(Y, i, M, c - 1) + r
+        D[c - 1], least = last, rank(n[c - 1] * last, c - 1, mask)
     for k in range(0, c - 1, 2):
         one, other = two_squared_distances(Y, i, M, k)
         D[k], D[k + 1] = one + r, other + r
         least, second = with_rank(least, second, rank(n[k] * (one + r), k, mask))
         least, second = with_rank(least, second, rank(n[k + 1] * (other + r), k + 1, mask))
-    if c % 2 == 1:
-        D[c - 1] = squared_distance(Y, i, M, c - 1) + r
-        least, second = with_rank(least, second, rank(n[c - 1] * D[c - 1], c - 1, mask))
     return least & mask, second & mask
 
 
