@@ -1,6 +1,6 @@
 """Measure what was chosen against what was not: exponentials, reading of Zarrs, reading ahead, half-precision scratch.
 
-``python -m benchmarks choices`` prints one table for each; `docs/performance.md` says what follows from them.
+``python -m benchmarks choices`` prints one table for each.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def steps(repeats: int, d: int, m: int, c: int) -> list[tuple[str, float]]:
     """Return step and nanoseconds a row, on one core: a tile of 1,024 rows, all of it in cache."""
     from daskkcl.maps.base import Centres
     from daskkcl.rules.crisp import Nearest
-    from daskkcl.schedules.tasks import Model, Reader, label_block, sum_block, tiles
+    from daskkcl.schedules.measuring import Reader, tiles
+    from daskkcl.schedules.tasks import Model, label_block, sum_block
     from daskkcl.system import single_threaded
 
     rng = np.random.default_rng(0)

@@ -140,21 +140,17 @@ def sum_block(
     if c >= MANY:  # most clusters have no row in a tile: sums are added to in place, where there is something to add
         from ..rules.many_loops import add_exactly, settle_sums
     for tile in tiles(block, start, model.reader):
-        if isinstance(model.rule, NeuralGas):
-            D = model.distances(tile)
-            W = model.rule.weights(D)
-            if tile.valid is not None:
-                W[~tile.valid] = 0
-            S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
-            objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
-        elif isinstance(model.rule, Fuzzy):
-            D = model.distances(tile)
-            U, w = model.rule.memberships(D, model.scale(tile)), tile.weights(weights)
-            if before is not None:
-                earlier = replace(model, centres=before)
-                moved = np.abs(U - model.rule.memberships(earlier.distances(tile), earlier.scale(tile))).max(axis=1)
-                change = max(change, float(moved[slice(None) if w is None else w > 0].max(initial=0.0)))
-            W = U**model.rule.fuzzifier
+        if isinstance(model.rule, (Fuzzy, NeuralGas)):
+            D, w = model.distances(tile), tile.weights(weights)
+            if isinstance(model.rule, NeuralGas):
+                W = model.rule.weights(D)
+            else:
+                U = model.rule.memberships(D, model.scale(tile))
+                if before is not None:
+                    earlier = replace(model, centres=before)
+                    moved = np.abs(U - model.rule.memberships(earlier.distances(tile), earlier.scale(tile))).max(axis=1)
+                    change = max(change, float(moved[slice(None) if w is None else w > 0].max(initial=0.0)))
+                W = U**model.rule.fuzzifier
             if w is not None:
                 W *= w[:, None].astype(W.dtype)
             S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
