@@ -16,7 +16,7 @@ from ..rules.crisp import FrequencySensitive, Nearest
 from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.dealt import is_dealt
-from ..schedules.exact import ExactWalk, exact_model, first_centres, kernel_compete, load_exact
+from ..schedules.exact import exact_model, first_centres, kernel_compete, load_exact
 from ..schedules.problem import Problem
 from ..schedules.sequential import SequentialWalk, compete_row_by_row
 from ..schedules.setup import Setup
@@ -35,6 +35,7 @@ __all__ = ["AKCL", "KCL", "PAKCL", "sequential_stages", "shuffle_stages"]
 # small, lose little on digits, and part the clusters of words better (docs/sparse.md).
 PUBLISHED_RATES, SUBSET_RATES = (1.0, 1e-5), (0.2, 0.01)
 _SUBSETS_BYTES = 8 * 2**20  # of subsets measured together: more leave the cache before they are met
+_RULE = SequentialRule("frequency_sensitive")
 _ROWS_OF_AN_UPDATE = 100  # rows met one at a time that are worth a subset update
 
 
@@ -47,6 +48,10 @@ class _Settings:
     rates: Rates
     order: FixedOrder | None
     labels: str
+
+    def walk(self) -> SequentialWalk:
+        """Return how rows are met one at a time."""
+        return SequentialWalk(_RULE, self.rates, self.n_epochs, self.tol, strict=True, order=self.order)
 
 
 def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> tuple[list[Stage], int]:
@@ -261,7 +266,7 @@ class AKCL(StreamMixin, _Competitive):
 
     def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
         settings = super()._settings(problem)
-        warm_up(SequentialRule("frequency_sensitive"), problem.dtype)
+        warm_up(_RULE, problem.dtype)
         return settings
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
@@ -273,15 +278,7 @@ class AKCL(StreamMixin, _Competitive):
         coordinates = Coordinates.of(setup.map_)
         start = place_centres(setup, settings.init, None, n_init=3)
         seeds = Seeds.start(coordinates.of_means(start.centres.means), start.counts)
-        walk = SequentialWalk(
-            rule=SequentialRule("frequency_sensitive"),
-            rates=settings.rates,
-            n_epochs=settings.n_epochs,
-            tol=settings.tol,
-            strict=True,
-            order=settings.order,
-        )
-        result = compete_row_by_row(setup, coordinates, seeds, walk, checkpoint)
+        result = compete_row_by_row(setup, coordinates, seeds, settings.walk(), checkpoint)
         counts = result.seeds.counts
         model = Model(setup.reader, coordinates.centres(result.seeds.centres), _rule(settings, counts))
         return self._fitted(model, counts, result.moves, settings)
@@ -333,15 +330,6 @@ class KCL(ExactMixin, _Competitive):
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         exact = load_exact(setup, self._more_rows(setup, settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
-        walk = ExactWalk(
-            "frequency_sensitive",
-            (),
-            settings.rates,
-            settings.n_epochs,
-            settings.tol,
-            strict=True,
-            order=settings.order,
-        )
-        centres, moves, _ = kernel_compete(setup, exact, start, walk, checkpoint)
+        centres, moves, _ = kernel_compete(setup, exact, start, settings.walk(), checkpoint)
         rule = _rule(settings, centres.counts)
         return self._fitted(exact_model(setup, exact, centres.A, rule), centres.counts, moves, settings)

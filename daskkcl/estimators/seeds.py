@@ -14,7 +14,7 @@ from ..rules.coordinates import Coordinates
 from ..rules.crisp import Nearest
 from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
-from ..schedules.exact import ExactWalk, exact_model, first_centres, kernel_compete, load_exact
+from ..schedules.exact import exact_model, first_centres, kernel_compete, load_exact
 from ..schedules.found import (
     Found,
     clusters_of_combinations,
@@ -47,6 +47,13 @@ class SeedSettings:
     merge_tol: float
     order: FixedOrder | None
     record: bool
+
+    def walk(self, variance: float) -> SequentialWalk:
+        """Return how rows of such a total variance are met."""
+        tol = self.tol * variance
+        return SequentialWalk(
+            self.rule, self.rates, self.n_epochs, tol, same_order=True, order=self.order, record=self.record
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -114,16 +121,7 @@ class SeedClusterer(KernelClusterer):
             coordinates.of_means(start.centres.means), start.counts, self._first_extra(setup, coordinates)
         )
         variance = total_variance(setup, coordinates)
-        walk = SequentialWalk(
-            settings.rule,
-            settings.rates,
-            settings.n_epochs,
-            settings.tol * variance,
-            same_order=True,
-            order=settings.order,
-            record=settings.record,
-        )
-        result = compete_row_by_row(setup, coordinates, seeds, walk, checkpoint)
+        result = compete_row_by_row(setup, coordinates, seeds, settings.walk(variance), checkpoint)
         found = clusters_of_seeds(setup, coordinates, result.seeds, settings.merge_tol * variance**0.5)
         path = result.path
         if path is not None and coordinates.root is None:
@@ -306,16 +304,7 @@ class KernelCPCL(ExactMixin, _Cooperative):
         exact = load_exact(setup, self._more_rows(setup, settings.init))
         start = first_centres(setup, exact, settings.init, setup.problem.key.child("init").generator())
         variance = exact_variance(exact)
-        walk = ExactWalk(
-            settings.rule.name,
-            settings.rule.numbers,
-            settings.rates,
-            settings.n_epochs,
-            settings.tol * variance,
-            same_order=True,
-            order=settings.order,
-            record=settings.record,
-        )
+        walk = settings.walk(variance)
         centres, moves, path = kernel_compete(setup, exact, start, walk, checkpoint)
         A, counts = clusters_of_combinations(exact, centres, settings.merge_tol * variance**0.5)
         found = Found(exact_model(setup, exact, A, Nearest()), counts, setup.n_clusters)

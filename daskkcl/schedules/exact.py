@@ -14,8 +14,6 @@ from ..kernels.rows import SparseRows, is_sparse, join_blocks
 from ..maps.base import Centres
 from ..maps.landmarks import LandmarkMap
 from ..planning import Stage, tile_rows
-from ..random import FixedOrder
-from ..rules.competitive import Rates
 from ..rules.exact import ExactRun, ExactStep, exact_kernel_k_means
 from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import kernel_distances_from
@@ -24,13 +22,13 @@ from .checkpoint import Checkpoint
 from .data import gather, load_rows
 from .measuring import BadRowError, Reader, bad_rows
 from .problem import Problem
+from .sequential import SequentialWalk
 from .setup import Setup
 from .tasks import Model
 
 __all__ = [
     "ExactCentres",
     "ExactRows",
-    "ExactWalk",
     "best_kernel_k_means",
     "exact_bytes",
     "exact_model",
@@ -68,25 +66,6 @@ class ExactCentres:
 
     A: Floats
     counts: Floats
-
-
-@dataclass(frozen=True)
-class ExactWalk:
-    """As `schedules.sequential.SequentialWalk`, for a rule of `rules.exact_loops`."""
-
-    rule: str
-    numbers: tuple[float, ...]
-    rates: Rates
-    n_epochs: int
-    tol: float
-    strict: bool = False
-    same_order: bool = False
-    order: FixedOrder | None = None
-    record: bool = False
-
-    def rests(self, moves: list[float]) -> bool:
-        """Whether the last epoch moved the centres so little that there is no need for another."""
-        return bool(moves) and (moves[-1] < self.tol if self.strict else moves[-1] <= self.tol)
 
 
 def exact_bytes(problem: Problem) -> int:
@@ -183,17 +162,17 @@ def warm_up() -> None:
 
 
 def kernel_compete(
-    setup: Setup, exact: ExactRows, start: ExactCentres, walk: ExactWalk, checkpoint: Checkpoint
+    setup: Setup, exact: ExactRows, start: ExactCentres, walk: SequentialWalk, checkpoint: Checkpoint
 ) -> tuple[ExactCentres, list[float], Floats | None]:
     """Let all rows meet the centres one after another, epoch after epoch; return centres, moves, and their path."""
     from ..rules import exact_loops
 
-    loop, K, n_all = getattr(exact_loops, walk.rule), exact.K, exact.n_all
+    loop, K, n_all = getattr(exact_loops, walk.rule.name), exact.K, exact.n_all
     A, counts, moves, path = start.A.copy(), start.counts.copy(), [], [start.A]
     saved = checkpoint.load()
     if saved:
         A, counts, moves, path = saved["A"], saved["counts"], saved["moves"].tolist(), list(saved["path"])
-    numbers = np.array(walk.numbers, dtype=np.float64)
+    numbers = np.array(walk.rule.numbers, dtype=np.float64)
     while len(moves) < walk.n_epochs and not walk.rests(moves):
         epoch = len(moves)
         setup.engine.progress.begin(f"epoch {epoch + 1}", n_all)
