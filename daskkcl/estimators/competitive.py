@@ -10,7 +10,7 @@ import numpy as np
 from ..blocks.shuffle import bucket_bytes, run_bytes
 from ..planning import Stage
 from ..random import FixedOrder
-from ..rules.competitive import Rates, Winners, piece_rows
+from ..rules.competitive import PUBLISHED_RATES, Rates, Winners, piece_rows
 from ..rules.coordinates import Coordinates
 from ..rules.crisp import FrequencySensitive, Nearest
 from ..rules.sequential import Seeds, SequentialRule, warm_up
@@ -25,15 +25,15 @@ from ..schedules.subsets import Walk, compete_in_subsets, default_walk, measured
 from ..schedules.tasks import Model
 from .base import Fitted, KernelClusterer
 from .common import documented
+from .competitive_stream import CompetitiveStream
 from .exact import ExactMixin
-from .streaming import StreamMixin
 from .validation import check_choice, check_integer, check_order, check_real
 
 __all__ = ["AKCL", "KCL", "PAKCL", "sequential_stages", "shuffle_stages"]
 
-# First and last learning rate. A subset moves a centre towards the mean of all that it won: smaller steps, and none too
-# small, lose little on digits, and part the clusters of words better (docs/sparse.md).
-PUBLISHED_RATES, SUBSET_RATES = (1.0, 1e-5), (0.2, 0.01)
+# A subset moves a centre towards the mean of all that it won: smaller steps than were published, and none too small,
+# lose little on digits, and part the clusters of words better (docs/sparse.md).
+SUBSET_RATES = Rates(0.2, 0.01)
 _SUBSETS_BYTES = 8 * 2**20  # of subsets measured together: more leave the cache before they are met
 _RULE = SequentialRule("frequency_sensitive")
 _ROWS_OF_AN_UPDATE = 100  # rows met one at a time that are worth a subset update
@@ -116,15 +116,15 @@ class _Competitive(KernelClusterer):
             subset_rows=min(rows, source.n_rows),
             n_epochs=epochs,
             tol=check_real("tol", self.tol, 0, closed=True),
-            rates=self._rates(*(PUBLISHED_RATES if paper or rows == 1 else SUBSET_RATES)),
+            rates=self._rates(PUBLISHED_RATES if paper or rows == 1 else SUBSET_RATES),
             order=check_order(self.order, source.n_rows),
             labels=check_choice("labels", self.labels, ("frequency", "nearest")),
         )
 
-    def _rates(self, start: float, end: float) -> Rates:
-        """Return the learning rates that were given, or these."""
-        start = start if self.rate_start is None else check_real("rate_start", self.rate_start, 0, 1)
-        end = min(end, start) if self.rate_end is None else check_real("rate_end", self.rate_end, 0, start)
+    def _rates(self, usual: Rates) -> Rates:
+        """Return the learning rates that were given, or the usual ones."""
+        start = usual.start if self.rate_start is None else check_real("rate_start", self.rate_start, 0, 1)
+        end = min(usual.end, start) if self.rate_end is None else check_real("rate_end", self.rate_end, 0, start)
         return Rates(start, end)
 
     def _fitted(self, model: Model, counts: Any, moves: Any, settings: _Settings) -> Fitted:
@@ -143,7 +143,7 @@ def _rule(settings: _Settings, counts: Any) -> Any:
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class PAKCL(StreamMixin, _Competitive):
+class PAKCL(CompetitiveStream, _Competitive):
     """Pseudo-parallel approximate kernel competitive learning: balanced kernel clusters in about one pass.
 
     Rows are met in random subsets. Within a subset the winner of a row is the centre of least distance *times how
@@ -228,7 +228,7 @@ class PAKCL(StreamMixin, _Competitive):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class AKCL(StreamMixin, _Competitive):
+class AKCL(CompetitiveStream, _Competitive):
     """Approximate kernel competitive learning: balanced kernel clusters, one row at a time.
 
     The winner of a row is the centre of least distance *times how often it has won*, so that busy centres win less

@@ -22,8 +22,8 @@ from ..schedules.start import place_centres, start_rows
 from .common import documented
 from .competitive import shuffle_stages
 from .fuzzy_base import FuzzyClusterer, Resolved
+from .fuzzy_stream import FuzzyStream
 from .literal_costs import check_literal_start, labelling_stage, matrix_bytes, placing_problem
-from .streams import StreamMixin
 from .validation import check_choice, check_integer, check_real
 
 __all__ = ["OnlineKFCM", "RandomSampleKFCM", "SinglePassKFCM"]
@@ -216,7 +216,7 @@ class RandomSampleKFCM(_Incremental):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class SinglePassKFCM(StreamMixin, _Incremental):
+class SinglePassKFCM(FuzzyStream, _Incremental):
     """Single-pass kernel fuzzy c-means (spKFCM): chunk after chunk, the centres so far joining the next one.
 
     `partial_fit` takes a stream of unknown length in bounded memory.
@@ -310,7 +310,7 @@ class SinglePassKFCM(StreamMixin, _Incremental):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class OnlineKFCM(StreamMixin, _Incremental):
+class OnlineKFCM(FuzzyStream, _Incremental):
     """Online kernel fuzzy c-means (oKFCM): chunks are clustered apart, then their centres.
 
     Every chunk of rows gives a few weighted centres; those are clustered in turn, and all rows get their memberships

@@ -19,7 +19,7 @@ from .index import CentreIndex
 from .many import winners_in_slices
 from .sums import ExactSum
 
-__all__ = ["Rates", "SubsetSums", "Winners", "compete", "move_centres", "piece_rows", "subset_sums"]
+__all__ = ["PUBLISHED_RATES", "Rates", "SubsetSums", "Winners", "compete", "move_centres", "piece_rows", "subset_sums"]
 
 Floats = NDArray[Any]
 
@@ -39,6 +39,9 @@ class Rates:
 
     def __call__(self, fraction: Any) -> Any:
         return self.start * (self.end / self.start) ** fraction
+
+
+PUBLISHED_RATES = Rates(1.0, 1e-5)  # of AKCL and PAKCL, doi:10.1016/j.neunet.2014.11.003
 
 
 @dataclass(frozen=True, eq=False)

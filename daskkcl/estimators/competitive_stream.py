@@ -1,4 +1,4 @@
-"""Learning from a stream: blocks of rows handed over one after another."""
+"""`partial_fit` of AKCL and PAKCL: blocks of rows handed over one after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..blocks.sparse import in_memory
 from ..errors import InvalidInputError
 from ..maps.base import Centres
 from ..progress import Progress
-from ..rules.competitive import Rates, Winners
+from ..rules.competitive import PUBLISHED_RATES, Rates, Winners
 from ..rules.counting import count_clusters
 from ..rules.crisp import FrequencySensitive, Nearest
 from ..schedules.competitive_stream import Stream, label_rows, means_of, meet_block
@@ -28,13 +28,13 @@ from .inputs import open_block
 from .problems import make_problem
 from .validation import check_choice, check_integer, check_scale
 
-__all__ = ["StreamMixin"]
+__all__ = ["CompetitiveStream"]
 
 _TILE_ROWS = 1024  # of sums over the first block
 _ROWS_PER_CLUSTER, _MOST_ROWS = 2, 100  # of a subset: a stream is short at first, and updates are what counts
 
 
-class StreamMixin:
+class CompetitiveStream:
     """`partial_fit` of the frequency-sensitive estimators."""
 
     _model: Any
@@ -92,7 +92,7 @@ class StreamMixin:
         return source if scaler is None else in_memory(scaler.apply(source.array))
 
     def _stream_settings(self, n_clusters: int) -> tuple[Rates, int]:
-        rates = self._rates(1.0, 1e-5)  # type: ignore[attr-defined]
+        rates = self._rates(PUBLISHED_RATES)  # type: ignore[attr-defined]
         subset = getattr(self, "subset_size", 1)
         if subset == "auto":
             return rates, max(2, min(_MOST_ROWS, _ROWS_PER_CLUSTER * n_clusters))

@@ -1,4 +1,4 @@
-"""`partial_fit`: a stream of rows of unknown length."""
+"""`partial_fit` of the fuzzy estimators: a stream of rows of unknown length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .inputs import open_rows
 from .problems import make_problem
 from .validation import check_integer, check_weights, stream_scaler, weight_unit
 
-__all__ = ["StreamMixin"]
+__all__ = ["FuzzyStream"]
 
 _READ_ROWS = 2**16
 
@@ -51,7 +51,7 @@ class _Stream:
     facts: dict[str, Any] = field(default_factory=dict)  # attributes that the first chunk settles
 
 
-class StreamMixin:
+class FuzzyStream:
     """`partial_fit` of the algorithms that meet every row once."""
 
     _stream: _Stream
