@@ -149,7 +149,7 @@ def _remove_abandoned(folder: str) -> None:
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             owner = _owner(path) if name.startswith(_PREFIX) else {}
-            if owner and lives(owner) is False and not _goes_on(name, owner.get("checkpoint")):
+            if owner and lives(owner) is False and not _goes_on(owner.get("checkpoint")):
                 _remove(path)
             elif name.startswith(_PREFIX) and not owner and time.time() - os.stat(path).st_mtime > _UNSIGNED:
                 with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ def _owner(path: str) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def _goes_on(name: str, checkpoint: Any) -> bool:
+def _goes_on(checkpoint: Any) -> bool:
     """Say whether a checkpoint is still there that a folder belongs to; of one at a URL that is not known."""
     if not isinstance(checkpoint, str):
         return False

@@ -99,22 +99,21 @@ class _Competitive(KernelClusterer):
     order: Any = None
     preset: str | None = None
 
-    def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
-        source = problem.source
+    def _settings(self, problem: Problem) -> _Settings:
+        source, subset = problem.source, getattr(self, "subset_size", 1)
         paper = self.preset is not None and check_choice("preset", self.preset, ("paper",)) == "paper"
         rows = None if subset == "auto" else check_integer("subset_size", subset, 1)
         epochs = None if self.max_epochs == "auto" else check_integer("max_epochs", self.max_epochs, 1)
         if paper:  # what was left open is as published; what was given stays
             rows, epochs = rows or 1000, epochs or 100
-        rows, epochs_of_rows = default_walk(source.n_rows, rows, epochs, problem.n_clusters)
-        if subset == 1:
-            _, epochs_of_rows = default_walk(source.n_rows, max(rows, _ROWS_OF_AN_UPDATE), epochs)
-        epochs = epochs_of_rows
+        rows, n_epochs = default_walk(source.n_rows, rows, epochs, problem.n_clusters)
+        if subset == 1:  # a subset of one row is AKCL too: as many epochs as that
+            _, n_epochs = default_walk(source.n_rows, max(rows, _ROWS_OF_AN_UPDATE), epochs)
         init = self._paper_start if paper and self.init is None else self.init
         return _Settings(
             init=check_init(init, source.n_rows, source.n_features, problem.n_clusters, self._starts),
             subset_rows=min(rows, source.n_rows),
-            n_epochs=epochs,
+            n_epochs=n_epochs,
             tol=check_real("tol", self.tol, 0, closed=True),
             rates=self._rates(PUBLISHED_RATES if paper or rows == 1 else SUBSET_RATES),
             order=check_order(self.order, source.n_rows),
@@ -189,11 +188,6 @@ class PAKCL(CompetitiveStream, _Competitive):
     subset_size: int | str = "auto"
     nearest: str = "auto"
 
-    def _settings(self, problem: Problem, subset: Any = None) -> _Settings:
-        if self.subset_size == 1:  # subsets of one row are AKCL: as many epochs as that
-            return super()._settings(problem, 1)
-        return super()._settings(problem, self.subset_size)
-
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
         dealt = is_dealt(rows, problem.c)
@@ -264,7 +258,7 @@ class AKCL(CompetitiveStream, _Competitive):
 
     algorithm: ClassVar[str] = "akcl"
 
-    def _settings(self, problem: Problem, subset: Any = 1) -> _Settings:
+    def _settings(self, problem: Problem) -> _Settings:
         settings = super()._settings(problem)
         warm_up(_RULE, problem.dtype)
         return settings

@@ -95,9 +95,7 @@ def _landmarks(
 # --- sums over all rows ------------------------------------------------------------------------------------------
 
 
-def _pass(
-    problem: Problem, engine: Engine, plan: Plan, source: Source, title: str, work: Any, combine: Any, watch: str
-) -> Any:
+def _pass(engine: Engine, plan: Plan, source: Source, title: str, work: Any, combine: Any, watch: str) -> Any:
     """Run ``work(graph)`` on the blocks of the mapping stage and combine what comes of them."""
     layout = plan.layout("mapping")
     engine = engine.with_threads(layout.threads)
@@ -115,7 +113,7 @@ def _sums(problem: Problem, engine: Engine, plan: Plan, source: Source, stream: 
         shared = graph.value((stream, problem.tile_rows, problem.nan, problem.dtype))
         return lambda start, rows: graph.call(map_block, rows, start, shared)
 
-    totals = _pass(problem, engine, plan, source, stream.title, work, add_sums, "map_block")
+    totals = _pass(engine, plan, source, stream.title, work, add_sums, "map_block")
     return {str(i): total.value for i, total in enumerate(totals)}
 
 
@@ -176,7 +174,7 @@ def _coded_map(
             shared = graph.value((nearest, problem.tile_rows, problem.nan, target))
             return lambda start, rows: graph.call(encode_block, rows, start, shared)
 
-        products, sums = _pass(problem, engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
+        products, sums = _pass(engine, plan, source, "nearest landmarks", work, add_products, "encode_block")
         return {"values": products.data, "columns": products.indices, "starts": products.indptr, "sums": sums}
 
     found = checkpoint.once("codes", encode, lambda: not stored or codes_are_whole(scratch, source.n_rows))

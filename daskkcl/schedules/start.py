@@ -22,8 +22,6 @@ from .setup import Setup
 
 __all__ = ["Start", "check_init", "given_rows", "place_centres", "start_rows"]
 
-NAMED = ("sample", "d2", "random", "random-labels", "random-labels-all")
-
 
 @dataclass(frozen=True, eq=False)
 class Start:
