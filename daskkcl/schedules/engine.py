@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import InvalidInputError
@@ -76,8 +77,8 @@ class Engine:
             return results
         from dask import threaded
 
-        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)):
-            return list(threaded.get(graph.tasks, list(keys), num_workers=self.threads))
+        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)), self._pool() as pool:
+            return list(threaded.get(graph.tasks, list(keys), pool=pool))
 
     def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Compute some keys and leave the results where they are, for `Graph.kept`."""
@@ -98,8 +99,15 @@ class Engine:
         if self.cluster is not None:
             futures = self.client.compute(list(values), optimize_graph=True, sync=False)
             return self.cluster.results(futures, None)
-        with single_threaded():
-            return list(compute(*values, scheduler=threaded.get, num_workers=self.threads))
+        with single_threaded(), self._pool() as pool:
+            return list(compute(*values, scheduler=threaded.get, pool=pool))
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Return threads of its own for a graph: after an error they end what they do before it goes further.
+
+        With dask's own pool they would still be writing to a scratch folder that is being removed.
+        """
+        return ThreadPoolExecutor(self.threads)
 
     def here(self) -> Engine:
         """Return an engine that computes in this process."""
