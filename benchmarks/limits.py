@@ -137,9 +137,7 @@ def _pass(rows: Any, map_: LandmarkMap, threads: int, make: Callable[[Reader], t
     source: Source = ArraySource(rows) if isinstance(rows, np.ndarray) else ZarrSource(open_zarr(rows))
     tile = tile_rows(map_.n_features, map_.n_measurements, 4)
     function, shared, combine = make(Reader(map_, tile))
-    block = max(tile, 8 * 2**20 // (4 * map_.n_features) // tile * tile)
-    if isinstance(source, ZarrSource):
-        block = max(tile, -(-source.unit_rows // tile) * tile)
+    block = max(tile, 8 * 2**20 // (4 * (map_.n_features + map_.n_measurements)) // tile * tile)  # as plans are made
     engine = Engine(None, threads, Progress(False))
 
     def prepare(graph: Any) -> Any:

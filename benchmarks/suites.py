@@ -70,7 +70,8 @@ def passes(context: Context) -> Outcome:
     X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
     map_, threads = limits.make_map(X, m), context.threads
     right = np.ascontiguousarray(map_.landmarks.T)
-    path = context.sets.table(n, d)
+    n_stored = 3 * n  # chunks enough for reading and computing to overlap
+    path = context.sets.table(n_stored, d)
     nearest, step = prepare_nearest(X, m)
     spectral_pass(X[:2000], nearest, step, threads)  # compiles
     times = medians(
@@ -85,7 +86,8 @@ def passes(context: Context) -> Outcome:
         nearest=lambda: spectral_pass(X, nearest, step, threads),
     )
     share = {name: statistics.median(times["product"]) / statistics.median(values) for name, values in times.items()}
-    bare = statistics.median(times["product"])
+    share["stored"] *= n_stored / n
+    bare = statistics.median(times["product"]) * n_stored / n
     both = bare / (bare + statistics.median(times["read"]))
     rows = (
         timed_row("bare product", times["product"]),
@@ -107,7 +109,8 @@ def passes(context: Context) -> Outcome:
         at_least("p-nearest-landmarks pass, bare product / pass", 0.80, share["nearest"]),
     )
     explanation = (
-        f"{n:,} x {d} rows, {m:,} landmarks, Gaussian kernel, {threads} threads; the Zarr is compressed as zarr does."
+        f"{n:,} x {d} rows, {m:,} landmarks, Gaussian kernel, {threads} threads; the Zarr has {n_stored:,} rows "
+        "and is compressed as zarr does."
     )
     return Outcome("passes", "Passes and the machine's limits", explanation, rows, targets)
 

@@ -19,7 +19,7 @@ __all__ = ["Plan", "Stage", "block_edges", "make_plan", "tile_rows"]
 # Tiles: the unit of arithmetic. Their size depends on the problem only, never on chunks, memory or threads, so that
 # every floating-point operation is the same whatever carries it out.
 _TILE_BYTES = 8 * 2**20
-_MAX_TILE, _MIN_TILE = 1024, 32
+_MAX_TILE, _MIN_TILE = 4096, 32  # small tiles keep threads waiting for one another's Python
 # Blocks: the unit of work of a task. Larger ones save overhead, up to where nothing is left to save.
 _BLOCK_BYTES = 8 * 2**20
 _BLOCKS_PER_THREAD = 8  # at least, so that threads end a pass together
@@ -36,7 +36,7 @@ def tile_rows(n_features: int, n_measurements: int, itemsize: int) -> int:
     Examples
     --------
     >>> tile_rows(784, 1000, 4), tile_rows(784, 4000, 4), tile_rows(2, 50, 4)
-    (1024, 256, 1024)
+    (1024, 256, 4096)
     """
     rows = _TILE_BYTES // max(1, (n_features + n_measurements) * itemsize)
     return min(_MAX_TILE, max(_MIN_TILE, 1 << max(0, int(rows).bit_length() - 1)))

@@ -111,7 +111,7 @@ init : {"random-labels", "random-labels-all", "sample", "d2", "random"} or array
     rows. By default ``"sample"`` for PAKCL, else ``"random-labels"``. KCL labels all rows at random anyway, and knows
     ``"random-labels"``, ``"d2"`` and ``"random"``.
 max_epochs : int or "auto", default "auto"
-    Passes over the rows; ``"auto"`` gives at least 600 updates by subsets, or 60,000 by single rows, in at most 100
+    Passes over the rows; ``"auto"`` gives at least 400 updates by subsets, or 60,000 by single rows, in at most 100
     passes. That is one pass on large data.
 rate_start, rate_end : float, optional
     Learning rate at the beginning and the end; it falls geometrically over all epochs. By default 1 and 1e-5 row by

@@ -36,7 +36,7 @@ __all__ = ["AKCL", "KCL", "PAKCL", "sequential_stages", "shuffle_stages"]
 SUBSET_RATES = Rates(0.2, 0.01)
 _SUBSETS_BYTES = 8 * 2**20  # of subsets measured together: more leave the cache before they are met
 _RULE = SequentialRule("frequency_sensitive")
-_ROWS_OF_AN_UPDATE = 100  # rows met one at a time that are worth a subset update
+_ROWS_OF_AN_UPDATE = 150  # rows met one at a time that are worth a subset update
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ class PAKCL(CompetitiveStream, _Competitive):
     {common}
     {competitive}
     subset_size : int or "auto", default "auto"
-        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 4,000 rows), of 512
-        clusters and more at least two rows a cluster.
+        Rows that meet the same centres; ``"auto"`` makes about six hundred subsets of a pass (100 to 16,384 rows), with
+        512 clusters and more at least two rows a cluster.
     {nearest}
 
     Attributes

@@ -118,6 +118,7 @@ class _RbfColumns(KernelColumns):
             self.right[:-2] = (2 * gamma * Y).T
             self.right[-2] = -gamma * np.vecdot(Y, Y)
         self.right[-1] = -gamma
+        self.gamma, self.longest = gamma, float(np.sqrt(np.vecdot(Y, Y).max(initial=0)))
         self.buffers = Buffers()
         if not np.isfinite(self.right).all():
             raise InvalidInputError(
@@ -133,13 +134,15 @@ class _RbfColumns(KernelColumns):
         if self.scale != 1.0:
             X *= self.dtype.type(self.scale)
         left[:, d] = 1
-        np.vecdot(X, X, out=left[:, d + 1])
+        squares = np.vecdot(X, X, out=left[:, d + 1])
+        # gamma ‖x − y‖² is at most gamma (‖x‖ + ‖y‖)²: where that is small no power can be too small
+        far_away = not self.gamma * (math.sqrt(squares.max(initial=0)) + self.longest) ** 2 <= -_LEAST_POWER - 1
         np.matmul(left, self.right, out=out)
         self.buffers.give(left)
         # Rounding may leave −gamma ‖x − y‖² above zero. The maximum is several times faster than clipping.
         if out.size and not out.max() <= 0:
             np.minimum(out, np.zeros(self.n_landmarks, self.dtype), out=out)
-        if self.power is np.exp2 and out.size and not out.min() >= _LEAST_POWER:
+        if self.power is np.exp2 and out.size and far_away and not out.min() >= _LEAST_POWER:
             # far rows: powers that are not normal numbers take a hundred times as long, and are nothing
             far = out < _LEAST_POWER
             np.maximum(out, np.full(self.n_landmarks, _LEAST_POWER, self.dtype), out=out)

@@ -65,9 +65,9 @@ def piece_rows(n_clusters: int) -> int:
     Examples
     --------
     >>> piece_rows(10), piece_rows(10_000)
-    (4096, 32768)
+    (2048, 32768)
     """
-    return max(4096, 1 << (2 * n_clusters - 1).bit_length())
+    return max(2048, 1 << (2 * n_clusters - 1).bit_length())
 
 
 @dataclass(frozen=True, eq=False)

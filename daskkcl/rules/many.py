@@ -34,7 +34,7 @@ def winners(
         return index.winners(Z, kappa, centres, factors)
     D = rule.distances(Z, kappa, centres)
     labels = rule.labels(D)
-    return labels, np.take_along_axis(D, labels[:, None], axis=1)[:, 0]
+    return labels, D[np.arange(len(D)), labels]
 
 
 def winners_in_slices(

@@ -94,8 +94,10 @@ class RowReader:
             if slab not in self._slabs:
                 start, stop = slab_edges[slab], slab_edges[slab + 1]
                 self._slabs[slab] = graph.call(read_slab, array, start, stop, window.after())
-        if (slab_edges[first], slab_edges[last]) == (a, b) and last == first + 1:
-            return self._slabs[first]
+        if last == first + 1:
+            whole = (slab_edges[first], slab_edges[last]) == (a, b)
+            slab, start = self._slabs[first], slab_edges[first]
+            return slab if whole else graph.call(cut_rows, slab, a - start, b - start)
         return graph.call(
             join_rows, [self._slabs[slab] for slab in range(first, last)], slab_edges[first], a, b, window.after()
         )
@@ -220,6 +222,11 @@ def join(graph: Graph, parts: list[Any], combine: Combine, engine: Engine) -> An
 def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
     """Read whole chunks of a store. `after` is waited for and not used."""
     return read_rows(array, start, stop)
+
+
+def cut_rows(slab: Any, start: int, stop: int) -> Any:
+    """Return some rows of a slab, as a view."""
+    return slab[start:stop]
 
 
 def join_rows(slabs: list[NDArray[Any]], first: int, start: int, stop: int, after: Any) -> NDArray[Any]:

@@ -1,14 +1,16 @@
 """Large subsets dealt over all threads or workers, part by part (PAKCL).
 
-Every part is measured by one task and met by another, where it was measured; what they return are sums, which make the
-next centres. Measuring does not depend on centres: each thread measures its next part, of the next subset perhaps,
-while it waits for them. So a subset may be larger than memory, and the measurements of none travel.
+What a part gives are sums, which make the next centres; its measurements neither travel nor wait, so a subset may be
+larger than memory. On the threads of this process a part is measured and met piece by piece, while a piece is still in
+the cache. On a cluster, where centres are long on their way, one task measures a part and another meets it there:
+measuring does not depend on centres, and each thread measures its next part while it waits for them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,8 @@ from ..blocks.sources import ArraySource
 from ..kernels.rows import SparseRows, join_blocks
 from ..random import FixedOrder, Key
 from ..rules.competitive import SubsetSums, Winners, move_centres, piece_rows, subset_sums
-from .data import join, shuffle
+from .data import shuffle
+from .engine import Engine
 from .graph import Constant, Graph
 from .measuring import BadRowError, Measured, Reader, measure_block, task
 from .setup import Setup
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["begin_epoch", "is_dealt", "meet_dealt"]
 
-_GRAPH_PARTS = 64  # in one graph
+_GRAPH_PARTS = 256  # in one graph
 
 
 def is_dealt(subset_rows: int, n_clusters: int) -> bool:
@@ -59,7 +62,7 @@ class Portions:
     def __init__(self, source: ArraySource | Shuffled, key: Key | FixedOrder, n_rows: int) -> None:
         self.source, self.key, self.n_rows = source, key, n_rows
         self._lock = threading.Lock()
-        self._held: dict[int, Any] = {}  # the last two buckets: neighbouring parts are mostly in the same
+        self._held: dict[int, _Bucket] = {}  # the last two: neighbouring parts are mostly in the same
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Portions, (self.source, self.key, self.n_rows)
@@ -76,48 +79,108 @@ class Portions:
             return parts[0]
         return join_blocks(parts) if isinstance(parts[0], SparseRows) else np.concatenate(parts)
 
-    def _bucket(self, bucket: int, shuffled: Shuffled) -> Any:
-        with self._lock:  # one reads, and others who want the same wait for it
-            if bucket not in self._held:
+    def bucket_of(self, place: int) -> int:
+        """Return the bucket that a place is in; rows in memory are all in one."""
+        return place // self.source.bucket_rows if isinstance(self.source, Shuffled) else 0
+
+    def fetch(self, place: int) -> None:
+        """Read the bucket of a place, if it is not held: whoever asks for rows of it then does not wait."""
+        if isinstance(self.source, Shuffled):
+            self._bucket(self.bucket_of(place), self.source)
+
+    def _bucket(self, number: int, shuffled: Shuffled) -> Any:
+        with self._lock:
+            if number not in self._held:
                 while len(self._held) > 1:
                     del self._held[next(iter(self._held))]
-                self._held[bucket] = shuffled.bucket(bucket)
-            return self._held[bucket]
+                self._held[number] = _Bucket()
+            bucket = self._held[number]
+        with bucket.lock:  # one reads, and others who want the same wait for it
+            if bucket.rows is None:
+                bucket.rows = shuffled.bucket(number)
+            return bucket.rows
+
+
+class _Bucket:
+    def __init__(self) -> None:
+        self.lock, self.rows = threading.Lock(), None
 
 
 def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk) -> Iterator[tuple[Winners, int]]:
     """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position."""
-    n, layout = setup.problem.n_rows, setup.layout("subsets")
+    n, layout, piece = setup.problem.n_rows, setup.layout("subsets"), piece_rows(len(state.counts))
     engine = setup.engine.with_threads(layout.threads)
-    part_rows = _part_rows(walk.subset_rows, engine.slots, layout.block_rows, piece_rows(len(state.counts)))
+    # small parts here: a thread that comes late, because it has read a bucket, finds fewer of them left
+    shares = 4 * engine.slots if engine.local else engine.slots
+    part_rows = _part_rows(walk.subset_rows, shares, layout.block_rows, piece)
     portions = _portions(setup, epoch, walk, part_rows)
     begin_epoch(setup, epoch, begin)
     edges = part_edges(n, begin, walk.subset_rows, part_rows)
+    own_reader = setup.reader  # tiles on the grid of pieces: parts may begin at any of them
+    if own_reader.tile_rows > piece:
+        own_reader = replace(own_reader, tile_rows=piece)
     met: SubsetSums | None = None  # of the subset that the graph before has not finished
     many = max(_GRAPH_PARTS, 4 * engine.slots)
     for first in range(0, len(edges) - 1, many):
         part, graph = edges[first : first + many + 1], Graph()
-        shared = None if isinstance(portions.source, ArraySource) and not engine.local else graph.value(portions)
-        reader, key, sums = graph.value(setup.reader), graph.value(state), [] if met is None else [graph.value(met)]
-        order, indexed, ahead, seats = graph.value(portions.key), walk.indexed, engine.ahead, engine.seats
-        results: list[Any] = []
-        for i, (a, b) in enumerate(pairwise(part)):
-            after = results[i - ahead] if i >= ahead else None  # bounds what waits to be met
-            # rows in the memory of this process are sent to workers, those of this part
-            rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
-            measured = graph.call(measure_part, rows, a, n, order, reader, after)
-            results.append(graph.call(meet_part, key, measured, indexed))
-            graph.seat(seats, i, measured, results[-1])
-            sums.append(results[-1])
+        reader, key, sums = graph.value(own_reader), graph.value(state), [] if met is None else [graph.value(met)]
+        add = _here(graph, portions, reader, walk) if engine.local else _ahead(graph, portions, reader, walk, engine)
+        for a, b in pairwise(part):
+            sums.append(add(key, a, b))
             if b % walk.subset_rows == 0 or b == n:
                 rate = walk.rates((epoch * n + b) / (walk.n_epochs * n))
-                key = graph.call(next_state, key, join(graph, sums, SubsetSums.combine, engine), rate, reader)
+                key = graph.call(next_state, key, _joined(graph, sums, engine), rate, reader)
                 sums = []
-        wanted = [key, join(graph, sums, SubsetSums.combine, engine)] if sums else [key]
-        state, *rest = engine.run(graph, wanted, "meet_part", part_rows)
-        met = rest[0] if rest else None
+        wanted = [key, *(_joined(graph, sums, engine) if sums else [])]
+        state, *rest = engine.run(graph, wanted, "meet", part_rows)
+        met = SubsetSums.combine(rest) if rest else None
         if met is None:
             yield state, part[-1]
+
+
+Add = Callable[[Any, int, int], Any]  # adds the meeting of a state (its key) and the rows at some places; returns sums
+
+
+def _here(graph: Graph, portions: Portions, reader: Any, walk: Walk) -> Add:
+    """Meet parts on the threads of this process; a bucket is read while others meet the one before."""
+    shared, order = graph.value(portions), graph.value(portions.key)
+    bucket, fetched, begun = -1, None, None
+
+    def add(state: Any, a: int, b: int) -> Any:
+        nonlocal bucket, fetched, begun
+        if portions.bucket_of(b - 1) != bucket:
+            # when the first part in the bucket before has been met: no more than two are held
+            bucket, fetched, begun = portions.bucket_of(b - 1), graph.call(fetch_bucket, shared, b - 1, begun), None
+        rows = (read_part, shared, a, b)
+        result = graph.call(meet_rows, state, rows, a, portions.n_rows, order, reader, walk.indexed, fetched)
+        begun = begun or result
+        return result
+
+    return add
+
+
+def _ahead(graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: Engine) -> Add:
+    """Measure parts on workers ahead of need, and meet them there."""
+    shared = None if isinstance(portions.source, ArraySource) else graph.value(portions)
+    order = graph.value(portions.key)
+    results: list[Any] = []
+
+    def add(state: Any, a: int, b: int) -> Any:
+        i = len(results)
+        after = results[i - engine.ahead] if i >= engine.ahead else None  # bounds what waits to be met
+        # rows in the memory of this process are sent to workers, those of this part
+        rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
+        measured = graph.call(measure_part, rows, a, portions.n_rows, order, reader, after)
+        results.append(graph.call(meet_part, state, measured, walk.indexed))
+        graph.seat(engine.seats, i, measured, results[-1])
+        return results[-1]
+
+    return add
+
+
+def _joined(graph: Graph, sums: list[Any], engine: Engine) -> list[Any]:
+    """Return the keys of sums to be added up: all here, their total between workers."""
+    return sums if engine.local else [graph.tree(sums, SubsetSums.combine)]
 
 
 def begin_epoch(setup: Setup, epoch: int, begin: int) -> None:
@@ -176,13 +239,45 @@ def read_part(portions: Portions, start: int, stop: int) -> Any:
     return portions.rows(start, stop)
 
 
+def fetch_bucket(portions: Portions, place: int, after: Any) -> None:
+    """Read the bucket of a place. `after` is waited for and not used: it bounds how far reading runs ahead."""
+    portions.fetch(place)
+
+
+@task
+def meet_rows(
+    state: Winners,
+    rows: Any,
+    position: int,
+    n_rows: int,
+    order: Key | FixedOrder,
+    reader: Reader,
+    indexed: bool,
+    fetched: Any,
+) -> SubsetSums:
+    """Measure a part of a subset and return what it does to the centres. `fetched` is waited for and not used."""
+    step, sums = piece_rows(len(state.counts)), []
+    for first in range(0, len(rows), step):
+        part = _measured(rows[first : first + step], position + first, n_rows, order, reader, borrow=True)
+        assert part.Z is not None
+        sums.append(subset_sums(state, part.Z, part.kappa, part.valid, indexed))
+        part.give_back(reader)
+    return SubsetSums.combine(sums)
+
+
 @task
 def measure_part(
     rows: NDArray[Any], position: int, n_rows: int, order: Key | FixedOrder, reader: Reader, after: Any
 ) -> Measured:
     """Measure a part of a subset. `after` is waited for and not used: it bounds how far this runs ahead."""
+    return _measured(rows, position, n_rows, order, reader)
+
+
+def _measured(
+    rows: Any, position: int, n_rows: int, order: Key | FixedOrder, reader: Reader, borrow: bool = False
+) -> Measured:
     try:
-        return measure_block(rows, 0, reader)
+        return measure_block(rows, 0, reader, borrow=borrow)
     except BadRowError as error:  # give its number in the data, not in the part
         place = position + error.row
         raise BadRowError(int(order.rows(n_rows, place, place + 1)[0])) from None
@@ -196,6 +291,6 @@ def meet_part(state: Winners, part: Measured, indexed: bool) -> SubsetSums:
 
 
 @task
-def next_state(state: Winners, sums: SubsetSums, rate: float, reader: Reader) -> Winners:
+def next_state(state: Winners, sums: list[SubsetSums], rate: float, reader: Reader) -> Winners:
     """Move the centres after all parts of a subset."""
-    return move_centres(state, sums, rate, reader.map_)
+    return move_centres(state, SubsetSums.combine(sums), rate, reader.map_)

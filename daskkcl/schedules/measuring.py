@@ -152,7 +152,11 @@ def bad_rows(rows: Floats) -> NDArray[np.bool_] | None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         # One sum a row is a cheap screen: NaN and infinity survive it. Only a row that fails it is looked at.
-        suspect = ~np.isfinite(rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize < 4 else None))
+        if rows.dtype in (np.float32, np.float64):  # as a product, which is several times as fast
+            sums = rows @ np.ones(rows.shape[1], rows.dtype)
+        else:
+            sums = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize < 4 else None)
+        suspect = ~np.isfinite(sums)
     if not suspect.any():
         return None
     suspect[suspect] = ~np.isfinite(rows[suspect]).all(axis=1)

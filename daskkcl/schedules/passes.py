@@ -83,6 +83,9 @@ def label_sum_block(
     return Sums(S, mass, ExactSum.zeros(()), n_rows)
 
 
+_NO_ROW = np.iinfo(np.int64).max
+
+
 @dataclass(frozen=True, eq=False)
 class Labelling(Weighed):
     """What the labelling pass found.
@@ -162,20 +165,23 @@ def once_labelled(
 def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floats | None = None) -> Labelling:
     """Label a block, store the labels, count them and add up the objective."""
     c = model.centres.n_clusters
-    counts, first = np.zeros(c, dtype=np.int64), np.full(c, np.iinfo(np.int64).max)
+    counts, first = np.zeros(c, dtype=np.int64), np.full(c, _NO_ROW)
     weight, objective, spread = ExactSum.zeros((c,)), ExactSum.zeros(()), ExactSum.zeros(())
     nearest, n_dropped, stored = np.full((c, 2), np.inf), 0, []
     for tile, labels, own, D in labelled_tiles(block, start, model):
         stored.append(model.numbers(labels).astype(np.int32))
         w = tile.weights(weights)
-        inside, part = labels >= 0, labels >= 0 if weights is None else np.asarray(w) > 0
-        n_dropped += int((~inside).sum())
-        counts += np.bincount(labels[inside], minlength=c)
-        weight = weight + np.bincount(
-            labels[part], weights=None if weights is None else np.asarray(w)[part], minlength=c
+        inside = slice(None) if tile.valid is None else tile.valid
+        part = inside if weights is None else np.asarray(w) > 0
+        n_dropped += len(labels) - tile.n_valid
+        here = np.bincount(labels[inside], minlength=c)
+        counts += here
+        weight = weight + (
+            here if weights is None else np.bincount(labels[part], weights=np.asarray(w)[part], minlength=c)
         )
-        present, where = np.unique(labels[part], return_index=True)
-        first[present] = np.minimum(first[present], tile.start + np.flatnonzero(part)[where])
+        if (first == _NO_ROW).any():  # a cluster that a tile before has rows of has its first one
+            present, where = np.unique(labels[part], return_index=True)
+            first[present] = np.minimum(first[present], tile.start + np.arange(len(labels))[part][where])
         if D is not None:
             W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
             W *= D
@@ -184,7 +190,8 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
             objective = objective + W.sum(dtype=np.float64)
             near = D.min(axis=1).astype(np.float64)
             spread = spread + (near.sum() if w is None else near @ w)
-            D[~part] = np.inf
+            if not isinstance(part, slice):
+                D[~part] = np.inf
             rows = D.argmin(axis=0)
             nearest = _nearer(nearest, np.stack([D[rows, np.arange(c)], tile.start + rows], axis=1))
         else:
