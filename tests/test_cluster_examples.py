@@ -1,12 +1,13 @@
 """The examples for Slurm and Kubernetes, as far as they can be checked without either."""
 
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cluster_tools import labels_at, labels_on_threads, store_rows
+from cluster_tools import labels_at, labels_on_threads, store_rows, wait_until
 
 FOLDER = Path(__file__).parent.parent / "examples" / "cluster"
 
@@ -34,6 +35,28 @@ def test_the_job_script_calls_the_driver_with_options_that_it_knows(tmp_path):
         sys.argv = before
     assert (options.rows, options.workers, options.slurm) == ("x.zarr", 3, True)
     assert Path(options.shared).is_dir()
+
+
+@pytest.mark.parametrize("code, queued", [(143, "requeue 77"), (0, "")])
+def test_the_job_goes_back_into_the_queue_when_its_time_is_up(tmp_path, code, queued):
+    """SIGUSR1 to the script becomes SIGTERM to the driver, whose exit code says whether there is more to do."""
+    driver = f"#!/bin/bash\ntrap 'echo asked > {tmp_path}/asked; exit {code}' TERM\ntouch {tmp_path}/runs\n"
+    driver += "while :; do sleep 0.05; done\n"
+    for name, text in (("python", driver), ("scontrol", f'#!/bin/sh\necho "$@" > {tmp_path}/queued\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "77"}
+    job = subprocess.Popen(["bash", FOLDER / "slurm.sh", "x.zarr", str(tmp_path / "y.zarr")], env=env)
+    wait_until((tmp_path / "runs").exists, 30)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(30) == code
+    assert (tmp_path / "asked").exists()
+    assert ((tmp_path / "queued").read_text().strip() if (tmp_path / "queued").exists() else "") == queued
+
+
+def test_slurm_s_own_words_for_the_signal():
+    """Without ``B:`` the signal goes to job steps, of which there are none: the script has to be told itself."""
+    assert "#SBATCH --signal=B:USR1@120" in (FOLDER / "slurm.sh").read_text()
 
 
 def test_the_values_for_kubernetes_agree_with_one_another():

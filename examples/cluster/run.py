@@ -57,13 +57,13 @@ def slurm_client(options: argparse.Namespace) -> Any:
         processes=1,
         memory=options.worker_memory,
         walltime="04:00:00",
-        local_directory="$TMPDIR",
+        local_directory="${TMPDIR:-/tmp}",  # of the node: the job's shell reads this
         # Workers leave five minutes before their time is up, not all at once: what they hold moves to others, and a
         # death is no surprise to the scheduler.
         worker_extra_args=["--lifetime", "235m", "--lifetime-stagger", "4m"],
-        job_extra_directives=["--requeue"],
     )
-    cluster.adapt(minimum_jobs=1, maximum_jobs=options.workers)  # jobs that end are replaced
+    # As many all the time: jobs that end are replaced, and none is sent away while a round begins.
+    cluster.adapt(minimum_jobs=options.workers, maximum_jobs=options.workers)
     return cluster.get_client()
 
 

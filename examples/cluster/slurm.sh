@@ -5,8 +5,8 @@
 #SBATCH --time=24:00:00
 #SBATCH --cpus-per-task=2
 #SBATCH --mem=8G
-# Slurm asks the driver to leave two minutes before its time is up; the state between rounds is in the checkpoint.
-#SBATCH --signal=TERM@120
+# Two minutes before the time is up Slurm sends SIGUSR1 to this script: B: says so, else only job steps are told.
+#SBATCH --signal=B:USR1@120
 #SBATCH --requeue
 #SBATCH --open-mode=append
 set -euo pipefail
@@ -21,6 +21,20 @@ if [ -n "${DASKKCL_VENV:-}" ]; then
     . "$DASKKCL_VENV/bin/activate"
 fi
 
-# exec: the signal reaches Python itself. After a requeue the same call goes on from the checkpoint.
-exec python "${SLURM_SUBMIT_DIR:-.}/examples/cluster/run.py" "$rows" "$result" --shared "$shared" --overwrite \
-    --slurm --workers "${WORKERS:-16}" --threads "${THREADS:-4}" --worker-memory "${WORKER_MEMORY:-16GiB}"
+python "${SLURM_SUBMIT_DIR:-.}/examples/cluster/run.py" "$rows" "$result" --shared "$shared" --overwrite \
+    --slurm --workers "${WORKERS:-16}" --threads "${THREADS:-4}" --worker-memory "${WORKER_MEMORY:-16GiB}" &
+driver=$!
+
+# The time is nearly up: the driver leaves its state in the checkpoint, and the job goes back into the queue. (Slurm
+# requeues by itself after a preemption or the failure of a node, but not at the time limit.)
+again=no
+trap 'again=yes; kill -TERM "$driver"' USR1
+code=0
+wait "$driver" || code=$?  # a signal ends this wait, not the driver
+if [ "$again" = yes ]; then
+    wait "$driver" && code=0 || code=$?
+fi
+if [ "$again" = yes ] && [ "$code" -ne 0 ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
