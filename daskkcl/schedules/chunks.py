@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from operator import getitem
@@ -28,7 +29,8 @@ Floats = NDArray[Any]
 
 FAN_IN = 10  # summaries merged into one: at most this many times c centres wait on a level
 Levels = dict[int, tuple[int, list[Summary]]]  # level -> (groups merged so far, summaries waiting)
-_ROUND_CHUNKS = FAN_IN**3  # chunks in one graph: whole groups; a checkpoint follows each
+_TOP_LEVEL = 3  # up to which groups are merged in the graph that makes them; above they wait here
+_ROUND_CHUNKS = FAN_IN**_TOP_LEVEL  # chunks in one graph: whole groups; a checkpoint follows each
 
 
 def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, checkpoint: Checkpoint) -> FuzzyResult:
@@ -43,7 +45,7 @@ def online_fuzzy(setup: Setup, start: Centres | None, settings: FuzzySettings, c
         return exact_passes(setup, saved, settings, settings.max_passes - 1, checkpoint)
     levels, position = _restore(saved)
     n_rows, block_rows = setup.problem.n_rows, setup.layout("chunks").block_rows
-    rounds = [*range(position, n_rows, settings.chunk_rows * _ROUND_CHUNKS), n_rows]
+    rounds = [*range(position, n_rows, settings.chunk_rows * _round_chunks(setup, settings)), n_rows]
     blocks = [[a + edge for edge in block_edges(b - a, block_rows)] for a, b in pairwise(rounds)]
     rows = RowReader(setup.engine, setup.source, sorted({n_rows, *(edge for edges in blocks for edge in edges)}))
     if blocks:
@@ -68,6 +70,14 @@ def final_run(levels: Levels, map_: Map, start: Centres | None, settings: FuzzyS
     return run_on_points(points_of(waiting, map_), map_, settings, key.child("final"), n_init, start)
 
 
+def _round_chunks(setup: Setup, settings: FuzzySettings) -> int:
+    """Return the chunks of one graph: on a cluster enough for all its threads."""
+    if setup.engine.local:
+        return _ROUND_CHUNKS
+    rows = 4 * setup.engine.segment(16) * setup.layout("chunks").block_rows  # sixteen blocks for each of them
+    return _ROUND_CHUNKS * max(1, math.ceil(min(rows, setup.problem.n_rows) / (settings.chunk_rows * _ROUND_CHUNKS)))
+
+
 def _run_round(
     setup: Setup, rows: RowReader, edges: list[int], start: Centres | None, settings: FuzzySettings, key: Key
 ) -> list[tuple[int, Summary]]:
@@ -75,37 +85,56 @@ def _run_round(
     layout, graph = setup.layout("chunks"), Graph()
     reader, shared = graph.value(setup.reader), graph.value((start, settings, key, setup.problem.weights))
     engine = setup.engine.with_threads(layout.threads)
-    window, summaries = make_window(graph, engine), []
+    window, made = make_window(graph, engine), []
     for (a, b), block in zip(pairwise(edges), rows.blocks(graph, edges, window), strict=True):
-        window.add(graph.call(summarise_chunks, block, a, a // settings.chunk_rows, reader, shared))
+        first, n_chunks = a // settings.chunk_rows, math.ceil((b - a) / settings.chunk_rows)
+        window.add(graph.call(summarise_chunks, block, a, first, reader, shared))
         graph.about[window.results[-1]] = (a, b)
-        n_chunks = math.ceil((b - a) / settings.chunk_rows)
-        summaries += [graph.call(getitem, window.results[-1], i) for i in range(n_chunks)]
-    left, level, first = [], 0, edges[0] // settings.chunk_rows
-    while len(summaries) >= FAN_IN:
-        whole, first = len(summaries) // FAN_IN, first // FAN_IN
-        left += [(level, summary) for summary in summaries[whole * FAN_IN :]]
-        summaries = [
-            graph.call(merge_summaries, summaries[g * FAN_IN : (g + 1) * FAN_IN], reader, shared, level, first + g)
-            for g in range(whole)
-        ]
-        level += 1
-    left += [(level, summary) for summary in summaries]
-    keys = [summary for _, summary in left]
+        pieces = merge_groups([(0, first + i, None) for i in range(n_chunks)], lambda *_: None)
+        # taken from the block's list inside the task that needs them: a task for each chunk would be too many
+        made += [(*piece[:2], (getitem, window.results[-1], i)) for i, piece in enumerate(pieces)]
+    left = merge_groups(
+        made, lambda parts, level, group: graph.call(merge_summaries, parts, reader, shared, level, group)
+    )
+    keys = [graph.named(summary) for _, _, summary in left]
     results = rows.run(graph, keys, edges[-1], "summarise_chunks", layout.block_rows)
-    return [(level, result) for (level, _), result in zip(left, results, strict=True)]
+    return [(level, result) for (level, _, _), result in zip(left, results, strict=True)]
+
+
+Numbered = list[tuple[int, int, Any]]  # level, number on it, summary
+
+
+def merge_groups(summaries: Numbered, merge: Callable[[list[Any], int, int], Any]) -> Numbered:
+    """Merge whole groups of FAN_IN numbers, level by level; return what is left, by level and number.
+
+    Examples
+    --------
+    >>> left = merge_groups([(0, number, "") for number in range(8, 33)], lambda parts, level, group: "one")
+    >>> [(level, number) for level, number, _ in left]
+    [(0, 8), (0, 9), (0, 30), (0, 31), (0, 32), (1, 1), (1, 2)]
+    """
+    levels: list[dict[int, Any]] = [{} for _ in range(_TOP_LEVEL + 1)]
+    for level, number, summary in summaries:
+        levels[level][number] = summary
+    for level, here in enumerate(levels[:-1]):
+        for group in sorted({number // FAN_IN for number in here}):
+            members = range(group * FAN_IN, (group + 1) * FAN_IN)
+            if all(number in here for number in members):
+                levels[level + 1][group] = merge([here.pop(number) for number in members], level, group)
+    return [(level, number, here[number]) for level, here in enumerate(levels) for number in sorted(here)]
 
 
 @task
 def summarise_chunks(rows: Floats, start: int, first_chunk: int, reader: Reader, shared: Any) -> list[Summary]:
-    """Run fuzzy c-means on each chunk of a block of rows."""
+    """Run fuzzy c-means on each chunk of a block of rows, and merge the groups that are whole here."""
     centres, settings, key, of_all_rows = shared
-    summaries = []
+    summaries: Numbered = []
     for number, first in enumerate(range(0, len(rows), settings.chunk_rows), start=first_chunk):
         chunk = measure_block(rows[first : first + settings.chunk_rows], start + first, reader)
         points = (chunk.Z, chunk.kappa, chunk.weights(of_all_rows, start + first))
-        summaries.append(summarise(points, centres, reader.map_, settings, key.child(number)))
-    return summaries
+        summaries.append((0, number, summarise(points, centres, reader.map_, settings, key.child(number))))
+    merged = merge_groups(summaries, lambda parts, level, group: merge_summaries(parts, reader, shared, level, group))
+    return [summary for _, _, summary in merged]
 
 
 @task

@@ -45,6 +45,7 @@ __all__ = ["Setup", "all_stages", "base_stages", "default_limit", "plan_run", "p
 
 _ROOM_BYTES = 32 * 2**20  # left over by the plan: freed arrays may then stay a while, which is faster
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
+_MANY_BLOCKS, _MOST_SHARE = 20_000, 32  # of a pass: more keep one scheduler busy, so blocks grow, up to so many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +196,8 @@ def _plan_on_workers(
     threads = max(worker.threads for worker in workers)
     _check_base(limit, base, "a worker")
     here = [stage for stage in stages if stage.row_bytes == 0]
-    there = [replace(stage, block_bytes=_BLOCK_SHARE * stage.block_bytes) for stage in stages if stage.row_bytes]
+    rows = n_rows // max(_MANY_BLOCKS, 16 * sum(worker.threads for worker in workers))
+    there = [_with_larger_blocks(stage, rows) for stage in stages if stage.row_bytes]
     plan = make_plan(
         there,
         n_rows,
@@ -213,6 +215,12 @@ def _plan_on_workers(
     base = resident_bytes()
     limit = base + min(memory_limit or 2**62, int(0.6 * available_bytes()))
     return replace(plan, driver=make_plan(here, n_rows, limit, base, 1))
+
+
+def _with_larger_blocks(stage: Stage, rows: int) -> Stage:
+    """Return a stage for a cluster: larger blocks than here, of so many rows if that is still more."""
+    least, most = _BLOCK_SHARE * stage.block_bytes, _MOST_SHARE * stage.block_bytes
+    return replace(stage, block_bytes=max(least, min(most, rows * stage.row_bytes)))
 
 
 def _worker_limit(memory_limit: int | None, worker: Worker, neighbours: int) -> int:
