@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "CheckpointError",
@@ -112,12 +113,15 @@ class KilledWorkerError(ClusterError):
     Attributes
     ----------
     rows : tuple of int or None
-        The first of them and the one behind the last, in the data.
+        The first of them and the one behind the last, in the data; of an algorithm that meets rows in random order
+        None.
+    row_numbers : ndarray or None
+        The numbers of all of them, if they are no neighbours.
     """
 
-    def __init__(self, message: str, rows: tuple[int, int] | None = None) -> None:
+    def __init__(self, message: str, rows: tuple[int, int] | None = None, row_numbers: Any = None) -> None:
         super().__init__(message)
-        self.rows = rows
+        self.rows, self.row_numbers = rows, row_numbers
 
 
 class Terminated(SystemExit):

@@ -258,8 +258,13 @@ class Cluster:
 
     def _killed(self, error: Any, graph: Graph | None) -> KilledWorkerError:
         rows = self._kept_about.get(error.task) or (None if graph is None else rows_of(graph, error.task))
+        numbers = None
         if rows is None:
             what = f"The task {error.task!r}"
+        elif graph is not None and graph.order is not None:
+            numbers, rows = graph.order.numbers(*rows), None
+            some = ", ".join(f"{number:,}" for number in numbers[:3])
+            what = f"The work on rows {some}, ... ({len(numbers):,} in random order, the error's row_numbers)"
         else:
             what = f"The work on rows {rows[0]:,} to {rows[1]:,}"
         return KilledWorkerError(
@@ -268,6 +273,7 @@ class Cluster:
             "in a library or a bad machine are the usual causes. (distributed.scheduler.allowed-failures says how "
             "often a task may be tried again.)",
             rows,
+            numbers,
         )
 
 

@@ -67,10 +67,14 @@ class Portions:
     def __reduce__(self) -> tuple[Any, ...]:
         return Portions, (self.source, self.key, self.n_rows)
 
+    def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the numbers of the rows at places `start` to `stop`."""
+        return self.key.rows(self.n_rows, start, stop)
+
     def rows(self, start: int, stop: int) -> Any:
         """Return the rows at places `start` to `stop`."""
         if isinstance(self.source, ArraySource):
-            return self.source.array[self.key.rows(self.n_rows, start, stop)]
+            return self.source.array[self.numbers(start, stop)]
         size, parts = self.source.bucket_rows, []
         for bucket in range(start // size, -(-stop // size)):
             first = bucket * size
@@ -125,6 +129,7 @@ def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk)
         part, graph = edges[first : first + many + 1], Graph()
         reader, key, sums = graph.value(own_reader), graph.value(state), [] if met is None else [graph.value(met)]
         add = _here(graph, portions, reader, walk) if engine.local else _ahead(graph, portions, reader, walk, engine)
+        graph.order = portions
         for a, b in pairwise(part):
             sums.append(add(key, a, b))
             if b % walk.subset_rows == 0 or b == n:
@@ -162,17 +167,18 @@ def _here(graph: Graph, portions: Portions, reader: Any, walk: Walk) -> Add:
 def _ahead(graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: Engine) -> Add:
     """Measure parts on workers ahead of need, and meet them there."""
     shared = None if isinstance(portions.source, ArraySource) else graph.value(portions)
-    order = graph.value(portions.key)
+    order, ahead, seats = graph.value(portions.key), engine.ahead, engine.seats  # asked once, not for every part
     results: list[Any] = []
 
     def add(state: Any, a: int, b: int) -> Any:
         i = len(results)
-        after = results[i - engine.ahead] if i >= engine.ahead else None  # bounds what waits to be met
+        after = results[i - ahead] if i >= ahead else None  # bounds what waits to be met
         # rows in the memory of this process are sent to workers, those of this part
         rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
         measured = graph.call(measure_part, rows, a, portions.n_rows, order, reader, after)
         results.append(graph.call(meet_part, state, measured, walk.indexed))
-        graph.seat(engine.seats, i, measured, results[-1])
+        graph.seat(seats, i, measured, results[-1])
+        graph.about[measured] = graph.about[results[-1]] = (a, b)
         return results[-1]
 
     return add

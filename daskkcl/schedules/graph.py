@@ -7,7 +7,8 @@ blocks that grows with the square of their number.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ _LARGE_BYTES = 2**16  # arrays inside a shared tuple that are worth being sent a
 class Graph:
     """Tasks and the keys they are known by.
 
-    `about` says which rows a task works on, for the error that names them when it kills its worker; `at` on which
-    worker of a cluster a task is to run, as long as that worker is there.
+    `about` says which rows a task works on, for the error that names them when it kills its worker (with `order`: the
+    places of a random order at which they stand); `at` on which worker of a cluster a task is to run, as long as that
+    worker is there.
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Graph:
     def __init__(self) -> None:
         self.tasks: dict[Any, Any] = {}
         self.about: dict[Any, tuple[int, int]] = {}
+        self.order: Any = None  # has `numbers(start, stop)`
         self.at: dict[Any, str] = {}
         self._token = os.urandom(8).hex()
 
@@ -75,6 +78,21 @@ class Graph:
         """Let some tasks run together on one thread's worker, the next in turn; no seats: wherever they like."""
         if seats:
             self.at.update(dict.fromkeys(keys, seats[number % len(seats)]))
+
+    def note(self, blocks: Iterable[tuple[tuple[int, int], Any]]) -> Iterator[tuple[int, Any]]:
+        """Yield first row and rows of blocks (edges, rows), and note what is added meanwhile as work on them.
+
+        Examples
+        --------
+        >>> graph = Graph()
+        >>> keys = [graph.call(abs, rows) for start, rows in graph.note([((0, 4), -1), ((4, 9), -2)])]
+        >>> graph.about[keys[0]], graph.about[keys[1]]
+        ((0, 4), (4, 9))
+        """
+        for edges, rows in blocks:
+            before = len(self.tasks)
+            yield edges[0], rows
+            self.about.update(dict.fromkeys(islice(reversed(self.tasks), len(self.tasks) - before), edges))
 
     def named(self, rows: Any) -> Any:
         """Return the key of a call that is not in the graph yet (see `data.RowReader`), or the key itself."""

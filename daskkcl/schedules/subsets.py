@@ -143,7 +143,11 @@ class Places:
 
     def row_number(self, position: int) -> int:
         """Return the number in the data of the row at a position of the random order."""
-        return int(self.key.rows(self.n_rows, position, position + 1)[0])
+        return int(self.numbers(position, position + 1)[0])
+
+    def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the numbers in the data of the rows at some positions of the random order."""
+        return self.key.rows(self.n_rows, start, stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +208,14 @@ def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: A
 
     On a cluster rows are yielded as a call to be made inside the task that uses them (see `Graph.named`).
     """
-    if not blocks.local:
-        yield from _read_where_used(graph, blocks, numbers, after)
-        return
+    graph.order = blocks.places
+    yield from graph.note((_read_here if blocks.local else _read_where_used)(graph, blocks, numbers, after))
+
+
+Read = Iterator[tuple[tuple[int, int], Any]]  # edges of a block, its rows
+
+
+def _read_here(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Read:
     shared, bucket, rows = graph.value(blocks), -1, None
     for i, block in enumerate(numbers):
         if block // blocks.bucket_blocks != bucket:
@@ -214,22 +223,19 @@ def shuffled_rows(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: A
             rows = graph.call(read_bucket, shared, bucket, after(i))
         first, position = blocks.edges[bucket * blocks.bucket_blocks], max(blocks.edges[block], blocks.begin)
         last = blocks.edges[min(len(blocks.edges) - 1, (bucket + 1) * blocks.bucket_blocks)]
-        whole = (position, blocks.edges[block + 1]) == (first, last)
-        yield (
-            position,
-            rows if whole else graph.call(cut_block, rows, position - first, blocks.edges[block + 1] - first),
-        )
+        own = position, blocks.edges[block + 1]
+        yield own, rows if own == (first, last) else graph.call(cut_block, rows, own[0] - first, own[1] - first)
 
 
-def _read_where_used(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Iterator[tuple[int, Any]]:
+def _read_where_used(graph: Graph, blocks: ShuffledBlocks, numbers: range, after: Any) -> Read:
     shared = None if isinstance(blocks.rows, ArraySource) else graph.value(blocks)
     for i, block in enumerate(numbers):
         first, stop = blocks.edges[block : block + 2]
         position = max(first, blocks.begin)
         if shared is None:  # rows in the memory of this process are sent, those of this block
-            yield position, (Constant(blocks.bucket(block)[position - first :]),)
+            yield (position, stop), (Constant(blocks.bucket(block)[position - first :]),)
         else:
-            yield position, (cut_block, (read_bucket, shared, block, after(i)), position - first, stop - first)
+            yield (position, stop), (cut_block, (read_bucket, shared, block, after(i)), position - first, stop - first)
 
 
 def read_bucket(blocks: ShuffledBlocks, bucket: int, after: Any) -> NDArray[Any]:

@@ -89,8 +89,7 @@ class ChunkWalk:
             yield from shuffled_rows(graph, self._blocks, segment, lambda i: window.after())
             return
         edges = self.edges[segment.start : segment.stop + 1]
-        for (a, _), key in zip(pairwise(edges), self._reader.blocks(graph, edges, window), strict=True):
-            yield a, key
+        yield from graph.note(zip(pairwise(edges), self._reader.blocks(graph, edges, window), strict=True))
 
     def run(self, graph: Graph, keys: list[Any], segment: range, watch: Callable[..., Any]) -> list[Any]:
         """Compute some keys of the graph of a segment."""
