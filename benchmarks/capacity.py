@@ -102,16 +102,19 @@ def compare(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, An
 def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
     """Print what a fit on two workers of one thread takes beside what was foretold for them."""
     import time
+    from dataclasses import replace
 
     from distributed import Client, LocalCluster
 
     import daskkcl
+    from daskkcl.capacity import cluster_rates
     from daskkcl.system import peak_bytes
 
     def received(dask_worker: Any) -> int:
         return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
 
-    print(f"{'':<10}{'seconds':>9}{'planned':>9}{'worker MiB':>12}{'planned':>9}{'traffic MB':>12}{'planned':>9}")
+    head = f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}{'worker MiB':>12}{'planned':>9}{'traffic MB':>12}"
+    print(f"{head}{'planned':>9}  rates of the cluster")
     for algo in algorithms:
         parameters, workers = CASES[algo], {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with (
@@ -127,10 +130,14 @@ def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
             seconds, after = time.perf_counter() - began, sum(client.run(received).values())
             peak = max(client.run(peak_bytes).values())
             counted = model.n_iter_ if model.plan_.has("passes") or "n_seeds" in parameters else None
-            costs = daskkcl.plan(path, algo, workers=2, threads=1, passes=counted, **settings)
+            asked = {"workers": 2, "threads": 1, "passes": counted, **settings}
+            own = cluster_rates(client)
+            costs = daskkcl.plan(path, algo, rates=replace(daskkcl.plan(path, algo, **asked).rates, **own), **asked)
         print(
-            f"{algo:<10}{seconds:>9.2f}{costs.seconds:>9.2f}{peak / 2**20:>12.0f}{costs.peak_bytes / 2**20:>9.0f}"
-            f"{(after - before) / 1e6:>12.2f}{costs.traffic_bytes / 1e6:>9.2f}",
+            f"{algo:<10}{seconds:>9.2f}{costs.seconds:>9.2f}{seconds / costs.seconds:>8.2f}"
+            f"{peak / 2**20:>12.0f}{costs.peak_bytes / 2**20:>9.0f}"
+            f"{(after - before) / 1e6:>12.2f}{costs.traffic_bytes / 1e6:>9.2f}  "
+            + ", ".join(f"{name} {rate:.0f}" for name, rate in own.items()),
             flush=True,
         )
 

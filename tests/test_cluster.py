@@ -231,6 +231,44 @@ def test_what_waits_on_a_worker_tells_its_size():
     assert sizeof(model._model.reader) > 200 * 200 * 4 > sizeof(landmarks)
 
 
+# --- what a plan foretells ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ["akkmeans", "okfcm", "pakcl", "akcl", "rsekfcm"])
+def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, algo):
+    """What they cost can be measured on any cluster; how many there are must not be wrong by a factor of two."""
+    from daskkcl.schedules.cluster import Cluster
+
+    sent, submit = [], Cluster.submit
+    monkeypatch.setattr(
+        Cluster, "submit", lambda self, graph, keys: sent.append(len(graph.tasks)) or submit(self, graph, keys)
+    )
+    settings = {"n_clusters": 5, "n_landmarks": 100, "memory_limit": "1GiB"}
+    model = daskkcl.fit(table, algo, random_state=0, progress=False, client=client, **settings)
+    passes = model.n_iter_ if model.plan_.has("passes") else None
+
+    def planned(**rates):
+        rates = {"graphs": 1e15, "cluster_tasks": 1e15} | rates
+        costs = daskkcl.plan(table, algo, workers=2, threads=1, passes=passes, rates=rates, **settings)
+        return sum(stage.scheduler_seconds for stage in costs.stages)
+
+    assert 0.5 < planned(graphs=1) / len(sent) < 2
+    assert 0.5 < planned(cluster_tasks=1) / sum(sent) < 2
+
+
+def test_what_graphs_cost_is_measured_on_a_cluster(client):
+    from daskkcl.capacity import cluster_rates
+
+    found = cluster_rates(client)
+    assert set(found) == {"graphs", "cluster_tasks", "hops"}
+    asked = {"n_rows": 10**6, "n_features": 16, "algo": "pakcl", "n_clusters": 5, "workers": 2, "threads": 1}
+    free, own = {"graphs": 1e15, "cluster_tasks": 1e15, "hops": 1e15}, {"gemm": 1e15, "loop": 1e15, "assign": 1e15}
+    cheap, real = (daskkcl.plan(rates={**own, **rates}, **asked) for rates in (free, found))
+    (subsets,) = [stage for stage in real.stages if stage.name == "subsets"]
+    assert real.seconds > cheap.seconds + 1 / found["graphs"]
+    assert subsets.in_turn_seconds > subsets.n_blocks / found["hops"]
+
+
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
@@ -276,37 +314,78 @@ def test_a_client_that_is_closed_is_an_error_of_ours(table):
         daskkcl.fit(table, "akkmeans", 5, client=client, progress=False)
 
 
-def state_of(client):
-    """What could grow: memory, files and threads here and on the workers, tasks on the scheduler."""
+def empty_scheduler(dask_scheduler):
+    """Empty the scheduler's notes on work that is over: it keeps every span and its groups of tasks for good."""
+    spans = dask_scheduler.extensions["spans"]
+    numbers = {"spans": len(spans.spans), "groups": sum(len(span.groups) for span in spans.spans.values())}
+    latest = list(spans.spans.values())[-20:]  # workers may still report on them
+    spans.spans = {span.id: span for span in latest}
+    spans.root_spans[:] = latest
+    for notes in (*spans.spans_search_by_name.values(), *spans.spans_search_by_tag.values()):
+        notes[:] = latest
+    for span in latest:
+        if span.done:
+            span.groups.clear()
+    dask_scheduler.computations.clear()
+    dask_scheduler.transition_log.clear()
+    for topic in dask_scheduler._broker._topics.values():
+        topic.events.clear()
+    for comm in (*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()):
+        comm.recent_message_log.clear()
+    return numbers
 
-    def here(pid=None):
-        process = psutil.Process(pid)
-        return process.memory_info().rss >> 20, process.num_fds(), process.num_threads()
 
-    def there():
-        import gc
+def empty_worker(dask_worker):
+    """Empty a worker's profiles and logs, which dask bounds by number: hours of work later, they stop growing."""
+    state = dask_worker.state
+    numbers = {"profiles": len(dask_worker.profile_history), "transfers": len(dask_worker.transfer_incoming_log)}
+    notes = [dask_worker.profile_history, dask_worker.profile_keys_history, state.log, state.stimulus_log]
+    notes += [dask_worker.transfer_incoming_log, dask_worker.transfer_outgoing_log]
+    notes += [dask_worker.batched_stream.recent_message_log, dask_worker._deque_handler.deque]
+    for log in notes:
+        log.clear()
+    return numbers
 
-        gc.collect()
-        return here()
 
-    workers = list(client.run(there).values())
-    names = ["MiB", "files", "threads"]
-    state = {f"driver {name}": value for name, value in zip(names, there(), strict=True)}
+def here(pid=None):
+    """What a process holds: memory, files, threads, objects of Python, and those of our own classes."""
+    import gc
+
+    gc.collect()
+    process, objects = psutil.Process(pid), gc.get_objects()
+    ours = sum(str(type(one).__module__).startswith("daskkcl.") for one in objects)
+    return process.memory_info().rss >> 20, process.num_fds(), process.num_threads(), len(objects), ours
+
+
+def empty_records(client):
+    """Empty what dask notes of work that is over, so that what grows is what runs hold."""
+    print(client.run_on_scheduler(empty_scheduler), list(client.run(empty_worker).values()))
+    client.scheduler_comm.recent_message_log.clear()
+
+
+def state_of(client, scratch):
+    """What could grow: what is held here and on the workers, tasks on the scheduler, folders in scratch."""
+    workers = list(client.run(here).values())
+    names = ["MiB", "files", "threads", "objects", "objects of ours"]
+    state = {f"driver {name}": value for name, value in zip(names, here(), strict=True)}
     state |= {f"worker {name}": max(values) for name, values in zip(names, zip(*workers, strict=True), strict=True)}
-    scratch = [name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("daskkcl-")]
-    return state | {"tasks": count_tasks(client), "scratch folders": len(scratch)}
+    return state | {"tasks": count_tasks(client), "scratch folders": len(os.listdir(scratch))}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_fifty_fits_and_eight_at_once_leave_nothing_behind(tmp_path):
-    table = store_rows(tmp_path / "x.zarr", 20_000)
+def test_fifty_fits_and_eight_at_once_leave_nothing_behind(tmp_path, caplog):
+    caplog.set_level("ERROR", "distributed")  # pytest keeps what is logged
+    table, scratch = store_rows(tmp_path / "x.zarr", 20_000), tmp_path / "scratch"
+    scratch.mkdir()
     expected = {}
 
     def fit(number, client):
         algo = ("akkmeans", "pakcl", "okfcm")[number % 3]
-        out = tmp_path / f"out-{number}.zarr"
-        daskkcl.fit(table, algo, 5, n_landmarks=50, random_state=0, progress=False, client=client, out=out)
+        out, settings = tmp_path / f"out-{number}.zarr", {"n_landmarks": 50, "random_state": 0, "progress": False}
+        daskkcl.fit(table, algo, 5, client=client, out=out, scratch=scratch, **settings)
+        if number % 5 == 0:
+            empty_records(client)
         np.testing.assert_array_equal(labels_at(out), expected.setdefault(algo, labels_at(out)))
 
     def fit_together(numbers, client):
@@ -316,30 +395,35 @@ def test_fifty_fits_and_eight_at_once_leave_nothing_behind(tmp_path):
     with local_cluster(2) as client:
         for number in range(6):
             fit(number, client)
-        states = [state_of(client)]
+        empty_records(client)
+        states = [state_of(client, scratch)]
         for number in range(6, 56):
             fit(number, client)
-        states.append(state_of(client))
+        empty_records(client)
+        states.append(state_of(client, scratch))
         for first in (56, 64, 72):
             fit_together(range(first, first + 8), client)
-            states.append(state_of(client))
+            empty_records(client)
+            states.append(state_of(client, scratch))
         # What is left of eight at once are connections, which dask keeps open for the next eight. It can let them go.
         client.loop.add_callback(client.rpc.collect)
         client.cluster.loop.add_callback(client.cluster.scheduler.rpc.collect)
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: state_of(client)["driver files"] <= states[1]["driver files"], 20)
-        states.append(state_of(client))
+            wait_until(lambda: state_of(client, scratch)["driver files"] <= states[1]["driver files"], 20)
+        states.append(state_of(client, scratch))
     for name in states[0]:
         print(f"{name}: {', '.join(str(state[name]) for state in states)}")
     first, in_turn, *together, collected = states
     assert collected["tasks"] == 0
-    assert collected["scratch folders"] <= first["scratch folders"]
+    assert collected["scratch folders"] == 0
     ends = 2  # of a connection: the scheduler is in this process too
     for whose in ("driver", "worker"):
         assert in_turn[f"{whose} files"] <= first[f"{whose} files"] + ends
         # one connection of the fit itself, and one that asks from time to time whether there are workers
         assert max(state[f"{whose} files"] for state in together) <= in_turn[f"{whose} files"] + 8 * 2 * ends
         assert together[-1][f"{whose} files"] <= together[0][f"{whose} files"] + 2 * ends
-        assert collected[f"{whose} MiB"] < first[f"{whose} MiB"] + 60
+        assert collected[f"{whose} objects of ours"] <= first[f"{whose} objects of ours"]
+        assert collected[f"{whose} objects"] < 1.01 * first[f"{whose} objects"]
+        assert collected[f"{whose} MiB"] < first[f"{whose} MiB"] + 25
         assert collected[f"{whose} threads"] <= first[f"{whose} threads"] + 10
     assert collected["driver files"] <= in_turn["driver files"] + ends

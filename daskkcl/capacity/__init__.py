@@ -2,6 +2,6 @@
 
 from .forecast import Forecast, StageForecast
 from .model import forecast_run
-from .rates import Rates
+from .rates import Rates, cluster_rates
 
-__all__ = ["Forecast", "Rates", "StageForecast", "forecast_run"]
+__all__ = ["Forecast", "Rates", "StageForecast", "cluster_rates", "forecast_run"]

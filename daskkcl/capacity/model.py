@@ -6,15 +6,17 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ..blocks.sources import Source
+from ..blocks.sources import DaskSource, Source
 from ..errors import InvalidInputError
 from ..maps.recipes import SparseKernel
 from ..planning import Layout, Plan
 from ..progress import Progress
 from ..random import Key
 from ..schedules.cluster import Worker
+from ..schedules.data import graph_blocks
 from ..schedules.engine import Engine
 from ..schedules.problem import Problem
+from ..schedules.subsets import _SEGMENT_BLOCKS
 from ..system import available_bytes, cpu_count, version
 from .forecast import Forecast, StageForecast
 from .rates import Rates, measure_rates
@@ -24,7 +26,7 @@ __all__ = ["forecast_run"]
 
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 _TASKS_PER_BLOCK = 3  # read, work, combine
-_CLUSTER_TASKS = 1500.0  # that one dask scheduler is reckoned to deal with in a second: an assumption, not measured
+_CLUSTER_TASKS_PER_BLOCK = 1.5  # on a cluster: what works on a block reads it; some combine what blocks return
 _STEP_SECONDS = 4e-4  # of the calls of one update by a subset, beside their arithmetic
 _EXACT_NUMBER = 16  # bytes of a number in an exact sum
 
@@ -77,7 +79,7 @@ def forecast_run(
     likely = passes or _likely_passes(estimator, problem, settings)
     rates = rates or measure_rates(problem, estimator.fuzzy)
     stages = tuple(
-        _stage(layout, work, problem, plan, workers, rates, estimator.fuzzy)
+        _stage(layout, work, problem, plan, engine, rates, estimator.fuzzy)
         for layout in _in_order(plan)
         for work in [work_of(layout.name, estimator, problem, settings, plan, likely)]
     )
@@ -133,46 +135,71 @@ def _in_order(plan: Plan) -> list[Layout]:
 
 
 def _stage(
-    layout: Layout, work: Work, problem: Problem, plan: Plan, workers: int | None, rates: Rates, fuzzy: bool
+    layout: Layout, work: Work, problem: Problem, plan: Plan, engine: Engine, rates: Rates, fuzzy: bool
 ) -> StageForecast:
+    workers = engine.workers if isinstance(engine, PlannedEngine) else 0
     n_blocks = math.ceil(problem.n_rows / layout.block_rows) if layout.block_rows else 0
     slots = max(1, min((workers or 1) * layout.threads, n_blocks or 1))
     meet = _assign_seconds(work, problem, rates, fuzzy)
+    read_bytes = work.read_bytes * (_read_again(problem, layout) if workers else 1)
     parallel = (
         work.measured * _measure_seconds(problem, rates)
         + work.gemm / rates.gemm
-        + work.read_bytes / rates.decode
+        + read_bytes / rates.decode
         + (work.scratch_bytes + work.written_bytes) / rates.scratch
         + (0 if work.in_turn else meet)
     )
     # Large products here are in float64 and on one thread: half as fast.
     here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
     in_turn = work.loop / rates.loop + (meet if work.in_turn else 0) + work.steps * _STEP_SECONDS
-    tasks = n_blocks * work.blocks_met * work.passes * _TASKS_PER_BLOCK
-    scheduling = tasks / (_CLUSTER_TASKS if workers else rates.task * layout.threads)
-    compute = parallel / slots
     in_turn += here if work.in_turn else 0
-    overlapped = max(compute, in_turn, scheduling) if workers else max(compute, in_turn) + scheduling
+    graphs, tasks, hops = _cluster_counts(work, engine, problem, n_blocks)
+    if workers and n_blocks:  # one that leaves rows or measurements with the workers; one that reads the nearest rows
+        graphs += (layout.name == "passes" and plan.keep != "nothing") + (layout.name == "labelling" and fuzzy)
+    compute, moving, sending = parallel / slots, hops / rates.hops, graphs / rates.graphs
+    scheduling = tasks / (rates.cluster_tasks if workers else rates.task * layout.threads)
+    overlapped = max(compute, in_turn + moving, scheduling) if workers else max(compute, in_turn) + scheduling
     driver = getattr(plan, "driver", None)
     whose = driver if driver is not None and layout in driver.layouts else plan
     return StageForecast(
         name=layout.name,
         passes=work.passes,
         memory_bytes=whose.base_bytes + whose.kept_bytes + layout.peak_bytes,
-        seconds=overlapped + (0 if work.in_turn else here),
+        seconds=overlapped + sending + (0 if work.in_turn else here),
         cpu_seconds=parallel + in_turn + (0 if work.in_turn else here) + tasks / rates.task,
         read_seconds=0.0,
         compute_seconds=compute + (0 if work.in_turn else here),
-        in_turn_seconds=in_turn,
-        scheduler_seconds=scheduling,
-        read_bytes=int(work.read_bytes),
+        in_turn_seconds=in_turn + moving,
+        scheduler_seconds=scheduling + sending,
+        read_bytes=int(read_bytes),
         scratch_bytes=int(work.scratch_bytes),
         written_bytes=int(work.written_bytes),
-        traffic_bytes=int(_traffic(work, problem, n_blocks, workers or 0)),
+        traffic_bytes=int(_traffic(work, problem, n_blocks, workers)),
         n_blocks=n_blocks,
         block_rows=layout.block_rows,
         threads=layout.threads,
     )
+
+
+def _cluster_counts(work: Work, engine: Engine, problem: Problem, n_blocks: int) -> tuple[float, float, float]:
+    """Return how many graphs a stage sends, their tasks, and moves of the centres between workers."""
+    met, serial = n_blocks * work.blocks_met * work.passes, work.in_turn or bool(work.loop)
+    if engine.local:
+        return 0, met * _TASKS_PER_BLOCK, 0
+    if not met:
+        return 0, 0, 0
+    if serial:  # one task measures a block, one lets it meet the centres
+        return work.passes * math.ceil(n_blocks / engine.segment(_SEGMENT_BLOCKS)), 2 * met, met
+    graphs = work.passes * math.ceil(n_blocks / graph_blocks(engine, problem.source))
+    return graphs, met * _CLUSTER_TASKS_PER_BLOCK, 0
+
+
+def _read_again(problem: Problem, layout: Layout) -> float:
+    """Return how often workers read a row in a pass: chunks between two blocks are read by both."""
+    source, rows = problem.source, layout.block_rows
+    if not rows or isinstance(source, DaskSource) or rows % source.unit_rows == 0 or rows >= problem.n_rows:
+        return 1.0
+    return 1 + source.unit_rows / rows
 
 
 def _measure_seconds(problem: Problem, rates: Rates) -> float:

@@ -14,13 +14,16 @@ from ..maps.nearest import nearest_mask
 from ..maps.recipes import SparseKernel
 from ..rules.crisp import cluster_sums
 from ..rules.fuzzy import Fuzzy
+from ..schedules.cluster import Cluster
+from ..schedules.graph import Graph
 from ..schedules.problem import Problem
 from ..system import single_threaded
 
-__all__ = ["Rates", "measure_rates"]
+__all__ = ["Rates", "cluster_rates", "measure_rates"]
 
 _SECONDS = 0.15  # for each of the figures; eight of them
 _MOST_ROWS, _LEAST_ROWS = 1024, 32
+_MANY_TASKS, _LONG_CHAIN = 256, 32  # in the graphs that are timed on a cluster
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class Rates:
         Tasks begun and ended.
     select : float
         Kernel values among which a row's nearest are found (sparse kernel k-means).
+    graphs, cluster_tasks, hops : float
+        Of a cluster as a whole: graphs sent, begun and answered, beside their work; tasks that the scheduler deals
+        with; moves of centres from one worker to the next. See `cluster_rates`.
 
     Examples
     --------
@@ -67,6 +73,9 @@ class Rates:
     scratch: float = 500e6
     task: float = 1000.0
     select: float = 100e6
+    graphs: float = 60.0
+    cluster_tasks: float = 750.0
+    hops: float = 100.0
 
 
 def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
@@ -111,6 +120,46 @@ def _seconds(function: Callable[[], Any], clock: Callable[[], float] = time.proc
         function()
         times.append(clock() - start)
     return max(1e-9, float(np.median(times)))
+
+
+def cluster_rates(client: Any) -> dict[str, float]:
+    """Measure what graphs cost on a cluster whatever they compute, with tasks that do nothing: some seconds.
+
+    They replace those of `Forecast.rates`: ``dataclasses.replace(costs.rates, **cluster_rates(client))``.
+    """
+    cluster = Cluster(client)
+
+    def run(graph: Graph, key: Any) -> None:
+        cluster.results(cluster.submit(graph, [key]), graph)
+
+    def side_by_side(n_tasks: int) -> None:
+        graph = Graph()
+        shared = graph.value(np.zeros(1000))
+        run(graph, graph.tree([graph.call(_nothing, shared, i) for i in range(n_tasks)], _nothing))
+
+    def in_turn() -> None:
+        """Centres meet block after block, each measured before by the worker that is next."""
+        graph = Graph()
+        state, seats = graph.value(np.zeros(1000)), cluster.seats
+        for i in range(_LONG_CHAIN):
+            block = graph.call(_nothing, None, i)
+            state = graph.call(_nothing, block, state)
+            graph.seat(seats, i, block, state)
+        run(graph, state)
+
+    one = _seconds(lambda: side_by_side(1), time.perf_counter)
+    many = _seconds(lambda: side_by_side(_MANY_TASKS), time.perf_counter)
+    chain = _seconds(in_turn, time.perf_counter)
+    return {
+        "graphs": 1 / one,
+        "cluster_tasks": (_MANY_TASKS - 1) / max(1e-9, many - one),
+        "hops": (_LONG_CHAIN - 1) / max(1e-9, chain - one),
+    }
+
+
+def _nothing(before: Any, state: Any = None) -> Any:
+    """Return what came last."""
+    return state
 
 
 def _kernel_rate(problem: Problem, X: Any, L: Any, product: float) -> float:
