@@ -131,10 +131,18 @@ def stages(finding):
 
 def rounds_lost(findings, order):
     """Return the most stages that a run had to make again which the killed run before it had begun."""
+    ahead = [stages(finding) for finding in findings]
+
+    def place(run, number):
+        """Where a stage stands in the order: of several of one name, the last before what follows it."""
+        later = [*ahead[run][number:], *(name for names in ahead[run + 1 :] for name in names)]
+        sure = next((order.index(name) for name in later if order.count(name) == 1), len(order))
+        return max(i for i in range(len(order)) if order[i] == later[0] and i <= sure)
+
     most = 0
-    for before, after in pairwise(findings):
-        if before["code"] != 0 and stages(before) and stages(after):
-            most = max(most, order.index(stages(before)[-1]) - order.index(stages(after)[0]) + 1)
+    for run, (before, after) in enumerate(pairwise(findings)):
+        if before["code"] != 0 and ahead[run] and ahead[run + 1] and before["round"] == after["round"]:
+            most = max(most, place(run, len(ahead[run]) - 1) - place(run + 1, 0) + 1)
     return most
 
 

@@ -126,6 +126,25 @@ def test_hosts_give_the_labels_of_threads(network, client, tmp_path, algo):
     np.testing.assert_array_equal(labels_at(tmp_path / "out.zarr"), labels_on_threads(table, algo, **settings))
 
 
+# One of every kind of schedule and map, with a number of rounds that does not depend on the rows.
+FAMILIES = {
+    "akkmeans": {"max_iter": 3, "tol": 0.0},
+    "apnc": {"max_iter": 3, "tol": 0.0},
+    "spectral": {"max_iter": 3, "tol": 0.0},
+    "fastkscl": {"max_iter": 3},
+    "fcm": {"max_iter": 3, "tol": 1e-12, "n_landmarks": None},
+    "rsekfcm": {},
+    "okfcm": {},
+    "spkfcm": {},
+    "pakcl": {"max_epochs": 1, "subset_size": 4_000},
+    "pakcl, dealt": {"max_epochs": 1, "subset_size": 40_000},
+    "akcl": {"max_epochs": 1},
+    "lcpcl": {"n_clusters": None, "n_seeds": 7, "max_epochs": 2},
+    "rpcl": {"n_clusters": None, "n_seeds": 7, "max_epochs": 2, "n_landmarks": None},
+    "skkmeans": {"n_landmarks": None, "buffer_size": 100},
+}
+
+
 @pytest.mark.slow
 def test_a_worker_is_cut_off_for_20_seconds(network, client, tmp_path):
     (tmp_path / "marks").mkdir()
@@ -146,18 +165,14 @@ def test_a_worker_is_cut_off_for_20_seconds(network, client, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm", "akcl", "spkfcm", "skkmeans"])
+@pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+@pytest.mark.parametrize("algo", FAMILIES)
 def test_traffic_does_not_grow_with_the_rows(network, client, tmp_path, algo):
     """Four times the rows, the same number of rounds: the wire carries maps, centres and sums, not rows."""
     sent, rows_bytes = {}, {}
-    settings = {**SETTINGS, "n_landmarks": 100, "scratch": str(tmp_path), "client": client}
-    settings |= {
-        "akkmeans": {"max_iter": 3, "tol": 0.0},
-        "pakcl": {"max_epochs": 1, "subset_size": 4_000},
-        "akcl": {"max_epochs": 1},
-    }.get(algo, {})
-    if algo == "skkmeans":
-        settings["buffer_size"] = settings.pop("n_landmarks")
+    settings = {**SETTINGS, "n_landmarks": 100, "scratch": str(tmp_path), "client": client, **FAMILIES[algo]}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    algo = algo.partition(",")[0]
     for n in (50_000, 200_000):
         table = store_rows(tmp_path / f"{n}.zarr", n, d=64, chunk=10_000)
         daskkcl.fit(table, algo, **settings)  # modules are loaded, connections made
