@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from benchmarks.memory import fit_in_fresh_process, write_table
+from benchmarks.words import write_group
 
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "fcm"]
 INCREMENTAL_LITERAL = ["okfcm", "spkfcm", "rsekfcm"]
@@ -34,6 +35,7 @@ def tables(tmp_path_factory):
 
 
 def check(run, limit_mib):
+    print({name: round(run[name] / MIB) for name in ("peak_bytes", "planned_bytes")})
     assert run["peak_bytes"] <= limit_mib * MIB
     assert run["peak_bytes"] <= run["planned_bytes"], "the process took more than its plan"
     assert run["planned_bytes"] <= run["limit_bytes"] == limit_mib * MIB
@@ -150,6 +152,55 @@ def test_a_buffer_that_grows_stays_within_the_limit(tables, n_rows, limit, param
     run = fit_in_fresh_process(tables(n_rows, 64), "skkmeans", f"{limit}MiB", n_clusters=10, **parameters)
     assert run["keep"] == "nothing"
     check(run, limit)
+
+
+def sparse_group(path, n_rows, n_features, entries, seed=0):
+    """Write a CSR group with so many entries in every row, those of a quarter of the rows in a quarter of the columns."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(seed)
+    entries = np.full(n_rows, entries) if np.isscalar(entries) else entries
+    own = np.repeat(np.arange(n_rows) % 4 * (n_features // 4), entries)
+    columns = own + rng.integers(0, n_features // 4, len(own))
+    indptr = np.concatenate([[0], np.cumsum(entries)])
+    X = sp.csr_array((1 + rng.random(len(own), dtype=np.float32), columns.astype(np.int32), indptr), (n_rows, n_features))
+    X.sum_duplicates()
+    write_group(X, path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "kernel, limit, parameters",
+    [
+        ("cosine", 768, {"buffer_size": 1000}),
+        ("linear", 768, {"buffer_size": 300, "max_buffer": 400, "recluster_every": 5}),
+        pytest.param("rbf", 1024, {"buffer_size": 2000}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_buffer_of_sparse_rows_is_planned_as_such(tmp_path, kernel, limit, parameters):
+    """20,000 rows by 30,000 columns: a dense buffer of a thousand would take twice the limit. Some rows are long."""
+    import numpy as np
+
+    long = np.where(np.arange(20_000) % 40 == 7, 900, 70)  # with the linear kernel these have the leverage
+    path = sparse_group(tmp_path / "rows.zarr", 20_000, 30_000, long)
+    run = fit_in_fresh_process(path, "skkmeans", f"{limit}MiB", n_clusters=4, kernel=kernel, **parameters)
+    check(run, limit)
+
+
+@pytest.mark.parametrize(
+    "algo, parameters",
+    [
+        ("akkmeans", {"n_landmarks": 100, "kernel": "rbf", "max_iter": 3}),
+        ("skkmeans", {"buffer_size": 200, "kernel": "cosine"}),
+        pytest.param("spectral", {"n_landmarks": 100, "kernel": "cosine"}, marks=pytest.mark.slow),
+        pytest.param("pakcl", {"n_landmarks": 100, "kernel": "polynomial"}, marks=pytest.mark.slow),
+    ],
+)
+def test_very_wide_sparse_rows_stay_within_the_plan(tmp_path, algo, parameters):
+    """Five million columns: a dense tile of 64 rows would take 1.2 GiB; a number for every column is planned."""
+    path = sparse_group(tmp_path / "rows.zarr", 5_000, 5_000_000, 20)
+    check(fit_in_fresh_process(path, algo, "800MiB", n_clusters=4, **parameters), 800)
 
 
 @pytest.mark.slow

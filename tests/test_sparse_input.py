@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
 import daskkcl
@@ -228,7 +229,7 @@ def test_auto_number_of_clusters():
 # --- models and streams ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", ["akkmeans", "pakcl", "okfcm", "spectral", "kkmeans"])
+@pytest.mark.parametrize("algorithm", ["akkmeans", "pakcl", "okfcm", "spectral", "kkmeans", "skkmeans"])
 def test_saved_models(algorithm, tmp_path):
     X, _ = make_rows()
     model = fit(X, algorithm)
@@ -237,6 +238,9 @@ def test_saved_models(algorithm, tmp_path):
     assert_array_equal(loaded.predict(X), model.labels_)
     if algorithm == "okfcm":
         assert_array_equal(loaded.prototype_rows_.toarray(), X[model.prototypes_].toarray())
+    if algorithm == "skkmeans":
+        assert_array_equal(loaded.buffer_.toarray(), X[model.buffer_row_numbers_].toarray())
+        assert_array_equal(loaded.partial_fit(X).predict(X), model.set_params(random_state=None).partial_fit(X).predict(X))
 
 
 def test_a_changed_model_is_refused(tmp_path):
@@ -280,6 +284,33 @@ def test_checkpoints(form, tmp_path):
     model.fit(as_group(X), checkpoint=tmp_path / "state.zarr")
     again = daskkcl.OnlineKFCM(4, random_state=0, **parameters).fit(as_group(X), checkpoint=tmp_path / "state.zarr")
     assert_array_equal(np.asarray(again.labels_), wanted)
+
+
+@pytest.mark.parametrize("done", [1, 3])
+def test_a_buffer_of_sparse_rows_goes_on_where_it_stopped(done, tmp_path, monkeypatch):
+    from daskkcl.schedules import sparse_kernel
+    from daskkcl.schedules.checkpoint import Checkpoint
+
+    X, _ = make_rows(3000)
+    model = daskkcl.SparseKernelKMeans(4, kernel="cosine", buffer_size=100, batch_size=200, random_state=0)
+    wanted = clone(model).fit(X)
+    assert wanted.n_entered_ > 5
+    monkeypatch.setattr(sparse_kernel, "_SEGMENT_BLOCKS", 1)
+    saves, save = [], Checkpoint.save
+
+    def stopping(checkpoint, state, **more):
+        save(checkpoint, state, **more)
+        saves.append(len(state["waiting_numbers"]))
+        if len(saves) == done:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            clone(model).fit(as_group(X), checkpoint=tmp_path / "state.zarr")
+    again = clone(model).fit(as_group(X), checkpoint=tmp_path / "state.zarr")
+    assert_array_equal(np.asarray(again.labels_), wanted.labels_)
+    assert_array_equal(again.buffer_.toarray(), wanted.buffer_.toarray())
 
 
 def test_a_checkpoint_with_other_sparse_landmarks_is_refused(tmp_path):
@@ -563,6 +594,17 @@ def test_what_needs_dense_rows_is_refused_when_they_do_not_fit():
     for parameters in ({"map": "identity"}, {"map": "rff"}, {"kernel": "laplacian"}):
         with pytest.raises(MemoryLimitError):
             fit(wide, memory_limit=limit, **parameters)
+
+
+@pytest.mark.parametrize("algorithm", ["akkmeans", "spectral", "pakcl", "okfcm", "skkmeans"])
+def test_answers_of_wide_sparse_rows_are_planned_by_their_entries(algorithm):
+    """A dense tile of 64 rows by 400,000 columns takes 98 MiB, some times over."""
+    wide = sp.random_array((2000, 400_000), density=5e-5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    size = {"buffer_size": 200} if algorithm == "skkmeans" else {"n_landmarks": 50}
+    model = fit(wide, algorithm, kernel="cosine", **size)
+    limit = resident_bytes() + 200 * 2**20
+    assert_array_equal(model.predict(wide, memory_limit=limit), model.labels_)
+    assert model.transform(wide, memory_limit=limit).shape == (2000, 4)
 
 
 @pytest.mark.slow

@@ -183,7 +183,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
     if map_.name == "sparse":
         numbers = arrays.get("buffer_row_numbers", np.empty(0))
-        fits = len(numbers) == len(arrays["landmarks"]) and numbers.dtype.kind in "iu" and (numbers >= 0).all()
+        fits = len(numbers) == map_.n_rows and numbers.dtype.kind in "iu" and (numbers >= 0).all()
         check(fits, "the row numbers of its buffer do not fit")
     check((map_.name == "sparse") == (estimator.default_map == "sparse"), "its map does not go with its algorithm")
     if estimator.fuzzy:

@@ -173,7 +173,7 @@ class SparseKernelKMeans(KernelClusterer):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         batch = min(settings.batch_rows, problem.n_rows)
-        one_batch = batch * (2 * problem.source.n_features * 8 + problem.measured_bytes + 8 * problem.c + 64)
+        one_batch = batch * (2 * problem.cells * 8 + problem.measured_bytes + 8 * problem.c + 64)
         waiting = (self._growth(settings, problem.c, problem.key).every + batch) * problem.row_bytes
         stages, scratch = shuffle_stages(
             problem,

@@ -57,8 +57,11 @@ class Map(Protocol):
     def dual(self, means: Floats) -> Floats:
         """Return ``g_c = A s_c`` for each row ``s_c`` of `means`."""
 
-    def scratch_bytes(self, rows: int) -> int:
-        """Return the temporaries of `measure` on so many rows, beyond the rows and Z."""
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
+        """Return the temporaries of `measure` on so many rows, beyond the rows and Z.
+
+        A row takes so many `cells`, or all its features; sparse ones take fewer (`Fixed.sparse_width`).
+        """
 
     def settle(self) -> None:
         """Make what all tasks share, once and not in each thread."""

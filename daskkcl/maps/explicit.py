@@ -67,7 +67,7 @@ class IdentityMap(ExplicitMap):
         np.subtract(rows, self.origin, out=out, casting="same_kind" if rows.dtype.kind == "f" else "unsafe")
         return out, squared_lengths(out)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         return rows * 8 * 1024  # numpy casts in buffers of 8192 elements
 
 
@@ -127,9 +127,9 @@ class ProjectedMap(ExplicitMap):
             Y /= np.where(lengths > 0, lengths, 1)[:, None]
         return Y, kappa if self.residual else squared_lengths(Y)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         inner = rows * (self.inner.n_measurements + 4) * np.dtype(self.dtype).itemsize
-        return inner + self.inner.scratch_bytes(rows)
+        return inner + self.inner.scratch_bytes(rows, cells)
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread: measuring a row makes it."""

@@ -67,9 +67,9 @@ class RandomFourierMap(ExplicitMap):
         out *= np.asarray(np.sqrt(1 / half), dtype=self.dtype)
         return out, np.ones(len(rows), dtype=self.dtype)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         itemsize = np.dtype(self.dtype).itemsize
-        return rows * (self.n_features * (8 + itemsize) + (self.n_measurements // 2 + 1) * itemsize)
+        return rows * ((cells or self.n_features) * (8 + itemsize) + (self.n_measurements // 2 + 1) * itemsize)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_frequencies"}
@@ -157,9 +157,9 @@ class TensorSketchMap(ExplicitMap):
         out[...] = Y
         return out, squared_lengths(out)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         itemsize = np.dtype(self.dtype).itemsize
-        return rows * itemsize * (self.n_features + 1 + 6 * (self.size + 2))
+        return rows * itemsize * ((cells or self.n_features) + 1 + 6 * (self.size + 2))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_sketches"}

@@ -106,9 +106,9 @@ class LandmarkMap:
     def dual(self, means: Floats) -> Floats:
         return np.asarray(means, dtype=np.float64) @ self.inverse
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         itemsize = np.dtype(self.dtype).itemsize
-        return self.kernel.scratch_bytes(rows, self.n_features, self.n_measurements, itemsize)
+        return self.kernel.scratch_bytes(rows, cells or self.n_features, self.n_measurements, itemsize)
 
     def __getstate__(self) -> dict[str, Any]:
         # The inverse goes along (a task that moves centres needs it); spectrum and kernel matrix stay behind.

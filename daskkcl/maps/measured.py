@@ -47,7 +47,7 @@ class MeasuredMap:
         out[:] = rows[:, :-1]
         return out, np.ascontiguousarray(rows[:, -1])
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         return rows * np.dtype(self.made_by.dtype).itemsize
 
     def __getattr__(self, name: str) -> Any:

@@ -150,12 +150,13 @@ class NearestLandmarks:
                 some = order[first:last]
                 encode(X[some] @ own[0], own[1], own[2], some, self.n_neighbors, self.unit, out)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         """Return the temporaries of `encode`."""
         itemsize = np.dtype(self.dtype).itemsize
-        n_bytes = rows * (2 * self.n_features * itemsize + self.n_landmarks * itemsize + 32 + 8 * self.n_features)
+        d = cells or self.n_features
+        n_bytes = rows * (2 * d * itemsize + self.n_landmarks * itemsize + 32 + 8 * d)
         if self.kernel is not None:
-            n_bytes += self.kernel.scratch_bytes(rows, self.n_features, self.n_landmarks, itemsize)
+            n_bytes += self.kernel.scratch_bytes(rows, d, self.n_landmarks, itemsize)
         return n_bytes
 
     def __getstate__(self) -> dict[str, Any]:

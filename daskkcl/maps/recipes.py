@@ -155,7 +155,7 @@ class SparseKernel(Recipe):
 
     def fixed_bytes(self, s: Sizes) -> int:
         most, c = self.max_rows, s.clusters
-        rows = most * s.features * (3 * 8 + 3 * s.itemsize)
+        rows = most * s.cells * (3 * 8 + 3 * s.itemsize)
         entries = min(most * most, 3 * most * self.neighbours(s.landmarks, 1 if self.counts_clusters else c))
         matrix = 5 * 12 * entries
         whole = 3 * 8 * most**2 if most <= 2500 or c >= most // 4 else 8 * most * (4 * c + 40)
@@ -214,11 +214,11 @@ class Fixed(Recipe):
 
     def sparse_width(self, kernel: Kernel | None, d: int, entries: int) -> int:
         inner = getattr(self.map_, "inner", getattr(self.map_, "nearest", self.map_))
-        own = inner.kernel if is_sparse(getattr(inner, "landmarks", None)) else None
+        own = inner.kernel if is_sparse(getattr(inner, "landmarks", getattr(inner, "rows", None))) else None
         return d if own is None else own.sparse_width(d, entries)
 
     def inner(self, s: Sizes) -> int:
-        return int(self.map_.scratch_bytes(1024) // (1024 * s.itemsize))
+        return int(self.map_.scratch_bytes(1024, s.cells) // (1024 * s.itemsize))
 
     def fixed_bytes(self, s: Sizes) -> int:
         import pickle

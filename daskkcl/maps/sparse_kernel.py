@@ -130,9 +130,9 @@ class SparseKernelMap(ExplicitMap):
         Z, _ = self.measure(rows)
         return (Z.astype(np.float64) ** 2) @ (1 / self.values)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         itemsize, strip = np.dtype(self.dtype).itemsize, min(rows, _STRIP_ROWS)
-        kernel = self.kernel.scratch_bytes(strip, self.n_features, self.n_rows, itemsize)
+        kernel = self.kernel.scratch_bytes(strip, cells or self.n_features, self.n_rows, itemsize)
         product = strip * (self.n_measurements + 3 * self.n_neighbors) * itemsize
         return strip * self.n_rows * (3 * itemsize + 2) + kernel + product
 

@@ -61,7 +61,7 @@ class CodeMap(ExplicitMap):
         gather_codes(rows, self._table, out)  # type: ignore[attr-defined]
         return out, np.ones(len(rows), dtype=self.dtype)
 
-    def scratch_bytes(self, rows: int) -> int:
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
         return rows * 8
 
 
@@ -101,8 +101,8 @@ class SpectralMap(ExplicitMap):
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
         return self.codes.measure(self.nearest.encode(rows), out)
 
-    def scratch_bytes(self, rows: int) -> int:
-        return rows * 16 * self.nearest.n_neighbors + self.nearest.scratch_bytes(rows)
+    def scratch_bytes(self, rows: int, cells: int | None = None) -> int:
+        return rows * 16 * self.nearest.n_neighbors + self.nearest.scratch_bytes(rows, cells)
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread."""

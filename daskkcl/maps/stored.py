@@ -67,7 +67,7 @@ def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
         pairs = {"eigenvalues": map_.values, "eigenvectors": map_.vectors}
         matrix = map_.matrix
         stored = {"kernel_values": matrix.data, "kernel_columns": matrix.indices, "kernel_starts": matrix.indptr}
-        return {"n_neighbors": map_.n_neighbors}, {"landmarks": map_.rows, **pairs, **stored}
+        return {"n_neighbors": map_.n_neighbors}, store_rows("landmarks", map_.rows) | pairs | stored
     assert isinstance(map_, IdentityMap)
     return {}, {"origin": map_.origin}
 
@@ -124,7 +124,7 @@ def _spectral(parts: _Parts, kernel: Kernel | None, dtype: np.dtype[Any]) -> Spe
 def _sparse(parts: _Parts, kernel: Kernel, dtype: np.dtype[Any]) -> SparseKernelMap:
     from scipy.sparse import csr_array
 
-    rows = parts.array("landmarks", (None, parts.n_features))
+    rows = parts.rows("landmarks")
     kernel.columns(rows[:1], dtype)
     s = len(rows)
     values = parts.array("eigenvalues", (None,)).astype(np.float64)

@@ -58,9 +58,11 @@ def meeting_bytes(source: Source, reader: Reader, n_clusters: int) -> int:
     """Return what a task holds when a tile of rows meets so many centres through a map that is there."""
     map_, rows = reader.map_, min(reader.tile_rows, max(1, source.n_rows))
     m, itemsize = map_.n_measurements, np.dtype(map_.dtype).itemsize
-    made = rows * ((m + 1) * itemsize + 32) + map_.scratch_bytes(rows)
+    cells = source.n_features
+    if source.sparse:
+        cells = Fixed(map_).sparse_width(None, cells, source.row_entries)
+    made = rows * ((m + 1) * itemsize + 32) + map_.scratch_bytes(rows, cells)
     if source.sparse:  # a tile made dense, a product before it is in its place
-        cells = Fixed(map_).sparse_width(None, source.n_features, source.row_entries)
         made += rows * ((2 * itemsize + 8) * m + cells * (itemsize + 8))
     return made + rows * n_clusters * (3 * itemsize + 8)
 
@@ -96,8 +98,9 @@ def answer_layout(source: Source, reader: Reader, columns: int, answer_bytes: in
     quantum = _whole_chunks(source, reader.tile_rows) if source.lazy else reader.tile_rows
     graph = _TASK_BYTES * -(-source.n_rows // quantum)
     answers = 0 if source.lazy else 2 * source.n_rows * answer_bytes
+    wide = 16 * source.n_features if source.sparse else 0  # where entries of the landmarks begin, column by column
     task_bytes = meeting_bytes(source, reader, columns)
-    stage = reading_stage("answering", source, quantum, task_bytes, fixed_bytes=answers + graph, **in_flight)
+    stage = reading_stage("answering", source, quantum, task_bytes, fixed_bytes=answers + graph + wide, **in_flight)
     stage = replace(stage, row_bytes=stage.row_bytes + 3 * answer_bytes, remedy=_REMEDY)
     if engine.local:
         return_large_arrays()

@@ -27,6 +27,7 @@ __all__ = ["SAMPLE_ROWS", "Problem"]
 
 SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
+_WIDE_BYTES = 48  # a column of sparse rows: means and spreads of a sample, where entries of the landmarks begin
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 
 
@@ -158,7 +159,8 @@ class Problem:
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
         means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
         totals = 3 * 16 * self.c * (self.n_measurements + 8) if self.many else 0  # of blocks that wait, and their sum
-        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals
+        wide = _WIDE_BYTES * self.source.n_features if self.source.sparse else 0
+        return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals + wide
 
     @property
     def preparing_bytes(self) -> int:

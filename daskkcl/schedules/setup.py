@@ -27,6 +27,7 @@ from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
 from ..maps.spectral import CodeMap
 from ..planning import Layout, Plan, Stage, make_plan
+from ..rules.counting import MAX_ROWS
 from ..rules.many import warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .checkpoint import Checkpoint
@@ -335,7 +336,7 @@ def _prepare(
         checkpoint.open()
     n_clusters, evidence = problem.n_clusters, {}
     if n_clusters is None:
-        n_clusters, evidence = find_n_clusters(as_dense(sample))
+        n_clusters, evidence = find_n_clusters(as_dense(sample[:MAX_ROWS]))
     check_enough(problem, n_clusters, sample)
     typical = typical_rows(problem, sample, numbers)
     map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.rows import join_blocks
 from ..maps.sparse_kernel import SparseKernelMap
+from ..maps.stored import restore_rows, store_rows
 from ..rules.sparse_kernel import Buffer, Growth, begin_buffer, entry_chances, finish_buffer, meet_batch
 from ..system import single_threaded
 from .checkpoint import Checkpoint
@@ -167,7 +169,7 @@ def _save(checkpoint: Checkpoint, buffer: Buffer, position: int) -> None:
     map_ = buffer.map_
     checkpoint.save(
         {
-            "rows": map_.rows,
+            **store_rows("rows", join_blocks([map_.rows, buffer.waiting])),
             "kernel_values": map_.matrix.data,
             "kernel_columns": map_.matrix.indices,
             "kernel_starts": map_.matrix.indptr,
@@ -175,7 +177,6 @@ def _save(checkpoint: Checkpoint, buffer: Buffer, position: int) -> None:
             "vectors": map_.vectors,
             "numbers": buffer.numbers,
             "labels": buffer.labels,
-            "waiting": buffer.waiting,
             "waiting_numbers": buffer.waiting_numbers,
             "n_entered": np.array(buffer.n_entered),
             "history": np.array(buffer.history),
@@ -187,17 +188,17 @@ def _save(checkpoint: Checkpoint, buffer: Buffer, position: int) -> None:
 def _restored(setup: Setup, saved: dict[str, NDArray[Any]]) -> Buffer:
     from scipy.sparse import csr_array
 
-    s = len(saved["rows"])
+    rows, s = restore_rows("rows", saved, setup.problem.source.n_features), len(saved["numbers"])
     matrix = csr_array((saved["kernel_values"], saved["kernel_columns"], saved["kernel_starts"]), shape=(s, s))
     first = setup.map_
     assert isinstance(first, SparseKernelMap)
-    map_ = replace(first, rows=saved["rows"], matrix=matrix, values=saved["values"], vectors=saved["vectors"])
+    map_ = replace(first, rows=rows[:s], matrix=matrix, values=saved["values"], vectors=saved["vectors"])
     map_.settle()
     return Buffer(
         map_,
         saved["numbers"],
         saved["labels"],
-        saved["waiting"],
+        rows[s:],
         saved["waiting_numbers"],
         int(saved["n_entered"]),
         tuple(saved["history"].tolist()),
