@@ -1,8 +1,9 @@
 """Clusters of texts: NMI, time and peak memory on 20 Newsgroups, tf-idf rows as CSR, cosine kernel.
 
-Run it as ``python -m benchmarks words --data FOLDER``. Every fit has a fresh process and ``memory_limit="1GiB"``
-(`skkmeans` 2 GiB), and says what it used of it; k-means of scikit-learn on the same rows, which have length one, stands
-beside. ``--zarr`` fits once more from a CSR group in Zarr, and says whether the labels are those from memory.
+Run it as ``python -m benchmarks words --data FOLDER``. Every fit has a fresh process and ``memory_limit="1GiB"``, and
+says what it used of it; k-means of scikit-learn on the same rows, which have length one, stands beside. ``--zarr`` fits
+once more from a CSR group in Zarr, and says whether the labels are those from memory. ``--buffers 1000 2000
+--neighbours 0 150 300`` fits `skkmeans` over sizes of its buffer and numbers of neighbours (0: its default).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-_SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "spectral": {"map": {"n_landmarks": 1000, "n_neighbors": 40}},
     "pakcl": {"n_landmarks": 2000, "subset_size": 200, "max_epochs": 10},
     "pakcl, as published": {"n_landmarks": 2000, "subset_size": 200, "max_epochs": 10, "preset": "paper"},
     "akkmeans": {"n_landmarks": 2000},
-    "skkmeans": {"buffer_size": 1000, "max_buffer": 1000, "memory_limit": "2GiB"},  # its buffer is made dense
+    "skkmeans": {"buffer_size": 2000, "n_neighbors": 300},
 }
 _FIT = """
 import json, sys, time, warnings
@@ -39,8 +40,7 @@ if "map" in settings:
     settings["map"] = daskkcl.maps.SparseSpectral(kernel="cosine", **settings["map"])
 else:
     settings["kernel"] = "cosine"
-settings = {"memory_limit": "1GiB"} | settings
-model = daskkcl.fit(X, algo, 20, random_state=int(seed), progress=False, **settings)
+model = daskkcl.fit(X, algo, 20, random_state=int(seed), progress=False, memory_limit="1GiB", **settings)
 seconds = time.perf_counter() - began
 np.save(out, np.asarray(model.labels_))
 print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes(), "planned_bytes": model.plan_.peak_bytes}))
@@ -87,12 +87,12 @@ def print_words(folder: Path, names: list[str], seeds: list[int], zarr: bool) ->
             continue
         algo, found = name.split(",")[0], []
         for seed in seeds:
-            labels, run = fit_words(rows, algo, seed, _SETTINGS[name])
+            labels, run = fit_words(rows, algo, seed, SETTINGS[name])
             found.append((nmi(y, labels), run))
             if zarr and seed == seeds[0]:
                 with tempfile.TemporaryDirectory() as group:
                     write_group(scipy.sparse.load_npz(rows), f"{group}/words.zarr")
-                    stored_labels, stored_run = fit_words(f"{group}/words.zarr", algo, seed, _SETTINGS[name])
+                    stored_labels, stored_run = fit_words(f"{group}/words.zarr", algo, seed, SETTINGS[name])
                 same = bool((stored_labels == labels).all())
                 print(f"{name:<26} from Zarr: same labels {same}, peak {stored_run['peak_bytes'] / 2**20:.0f} MiB")
         peak, plan, seconds = (max(run[key] for _, run in found) for key in ("peak_bytes", "planned_bytes", "seconds"))
@@ -103,6 +103,25 @@ def print_words(folder: Path, names: list[str], seeds: list[int], zarr: bool) ->
         )
 
 
+def print_buffers(folder: Path, sizes: list[int], neighbours: list[int], seeds: list[int]) -> None:
+    """Print NMI and memory of sparse kernel k-means over the size of its buffer and the number of neighbours."""
+    from daskkcl.measures import nmi
+
+    with np.load(folder / "20news_labels.npz") as stored:
+        y = stored["y"]
+    for m in sizes:
+        for p in neighbours:
+            found = [
+                fit_words(
+                    str(folder / "20news_tfidf_csr.npz"), "skkmeans", seed, {"buffer_size": m, "n_neighbors": p or None}
+                )
+                for seed in seeds
+            ]
+            peak, plan = (max(run[key] for _, run in found) / 2**20 for key in ("peak_bytes", "planned_bytes"))
+            scores = [nmi(y, labels) for labels, _ in found]
+            print(f"m={m} p={p or 'default'}: {_spread(scores)}, peak {peak:.0f} MiB, planned {plan:.0f}", flush=True)
+
+
 def _spread(scores: list[float]) -> str:
     return f"NMI {np.mean(scores):.3f} ({min(scores):.3f} to {max(scores):.3f}), {len(scores)} seeds"
 
@@ -111,10 +130,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = os.environ.get("DASKKCL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--data", type=Path, default=Path(folder))
-    parser.add_argument("--algo", nargs="+", default=[*_SETTINGS, "sklearn"], choices=[*_SETTINGS, "sklearn"])
+    parser.add_argument("--algo", nargs="+", default=[*SETTINGS, "sklearn"], choices=[*SETTINGS, "sklearn"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--zarr", action="store_true")
+    parser.add_argument("--buffers", type=int, nargs="+", default=[])
+    parser.add_argument("--neighbours", type=int, nargs="+", default=[0, 150, 300, 600])
     arguments = parser.parse_args()
+    if arguments.buffers:
+        print_buffers(arguments.data, arguments.buffers, arguments.neighbours, arguments.seeds)
+        return
     print_words(arguments.data, arguments.algo, arguments.seeds, arguments.zarr)
 
 

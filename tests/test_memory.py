@@ -155,7 +155,7 @@ def test_a_buffer_that_grows_stays_within_the_limit(tables, n_rows, limit, param
 
 
 def sparse_group(path, n_rows, n_features, entries, seed=0):
-    """Write a CSR group with so many entries in every row, those of a quarter of the rows in a quarter of the columns."""
+    """Write a CSR group with so many entries in every row; each quarter of the rows has columns of its own."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -164,7 +164,9 @@ def sparse_group(path, n_rows, n_features, entries, seed=0):
     own = np.repeat(np.arange(n_rows) % 4 * (n_features // 4), entries)
     columns = own + rng.integers(0, n_features // 4, len(own))
     indptr = np.concatenate([[0], np.cumsum(entries)])
-    X = sp.csr_array((1 + rng.random(len(own), dtype=np.float32), columns.astype(np.int32), indptr), (n_rows, n_features))
+    X = sp.csr_array(
+        (1 + rng.random(len(own), dtype=np.float32), columns.astype(np.int32), indptr), (n_rows, n_features)
+    )
     X.sum_duplicates()
     write_group(X, path)
     return str(path)

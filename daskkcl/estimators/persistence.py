@@ -17,6 +17,7 @@ from ..kernels import Kernel, as_kernel, from_dict
 from ..kernels.checks import short
 from ..kernels.rows import SparseRows, public_rows
 from ..maps.base import Centres, Map
+from ..maps.sparse_kernel import SparseKernelMap
 from ..maps.stored import ARRAYS, NAMES, restore_map, restore_rows, store_map, store_rows
 from ..rules.crisp import FrequencySensitive, Nearest, NearestL1
 from ..rules.fuzzy import Fuzzy
@@ -181,7 +182,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         arrays.setdefault("cluster_sizes", np.zeros(n_clusters, dtype=np.int64))
     sizes = arrays.get("cluster_sizes", np.empty(0))
     check(len(sizes) == n_clusters and sizes.dtype.kind in "iu" and (sizes >= 0).all(), "its cluster sizes do not fit")
-    if map_.name == "sparse":
+    if isinstance(map_, SparseKernelMap):
         numbers = arrays.get("buffer_row_numbers", np.empty(0))
         fits = len(numbers) == map_.n_rows and numbers.dtype.kind in "iu" and (numbers >= 0).all()
         check(fits, "the row numbers of its buffer do not fit")

@@ -156,7 +156,8 @@ class SparseKernel(Recipe):
     def fixed_bytes(self, s: Sizes) -> int:
         most, c = self.max_rows, s.clusters
         rows = most * s.cells * (3 * 8 + 3 * s.itemsize)
-        entries = min(most * most, 3 * most * self.neighbours(s.landmarks, 1 if self.counts_clusters else c))
+        p = self.neighbours(s.landmarks, 1 if self.counts_clusters else c)
+        entries = min(most * most, 2 * most * (p + 1))  # a row sees p of those before it, and they see it
         matrix = 5 * 12 * entries
         whole = 3 * 8 * most**2 if most <= 2500 or c >= most // 4 else 8 * most * (4 * c + 40)
         iterated = 8 * most * 12 * (c + 6)
