@@ -25,6 +25,7 @@ __all__ = [
     "Terminated",
     "WrongTypeError",
     "did_you_mean",
+    "reason",
 ]
 
 
@@ -156,3 +157,14 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     by_lower = {option.lower(): option for option in options}
     near = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def reason(error: BaseException) -> str:
+    """Return why something could not be written: permissions without the name of a file that only we know of.
+
+    Examples
+    --------
+    >>> reason(PermissionError(13, "Permission denied", "/data/x.zarr.lock"))
+    'permission denied'
+    """
+    return "permission denied" if isinstance(error, PermissionError) else str(error)

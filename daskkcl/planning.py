@@ -146,16 +146,19 @@ class Plan:
         return self.base_bytes + self.kept_bytes + max(layout.peak_bytes for layout in self.layouts)
 
     def __str__(self) -> str:
+        kept = f"kept {self.keep} {format_bytes(self.kept_bytes)}" if self.kept_bytes else "nothing kept between passes"
         lines = [
             f"memory limit  {format_bytes(self.limit_bytes):>10}",
-            f"planned peak  {format_bytes(self.peak_bytes):>10}   "
-            f"(process {format_bytes(self.base_bytes)}, kept {self.keep}: {format_bytes(self.kept_bytes)})",
+            f"planned peak  {format_bytes(self.peak_bytes):>10}   (process {format_bytes(self.base_bytes)}, {kept})",
         ]
         for layout in self.layouts:
             line = f"{layout.name:<13} {format_bytes(layout.peak_bytes):>10}"
             if layout.block_rows:
                 n_blocks = math.ceil(self.n_rows / layout.block_rows)
-                line += f"   {n_blocks:,} blocks of {layout.block_rows:,} rows on {layout.threads} thread(s)"
+                line += (
+                    f"   {n_blocks:,} block{'s' * (n_blocks != 1)} of {layout.block_rows:,} rows on {layout.threads} "
+                )
+                line += "thread" if layout.threads == 1 else "threads"
             lines.append(line)
         if self.scratch_bytes:
             lines.append(f"scratch       {format_bytes(self.scratch_bytes):>10}")

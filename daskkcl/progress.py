@@ -1,4 +1,4 @@
-"""Progress: a bar in terminals and notebooks, log lines elsewhere."""
+"""Progress: a bar in terminals, a line in the cell of a notebook, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-import warnings
+from html import escape
 from typing import Any
 
 from .errors import InvalidInputError
@@ -47,10 +47,12 @@ class Progress:
                 f"progress={mode!r}: pass True, False, None or a function (stage, done, total, info)."
             )
         self._call = mode if callable(mode) else None
-        self._bar_wanted = mode is True or (mode is None and (sys.stderr.isatty() or "ipykernel" in sys.modules))
+        notebook = "ipykernel" in sys.modules
+        self._bar_wanted = mode is True or (mode is None and (sys.stderr.isatty() or notebook))
+        self._cell = _Cell() if notebook and self._bar_wanted else None
         self._quiet = mode is False
         self._bar: Any = None
-        self._stage, self._done, self._total, self._began = "", 0, 0, 0.0
+        self._stage, self._unit, self._done, self._total, self._began = "", "rows", 0, 0, 0.0
         self._facts: dict[str, float] = {}
         self._limit_bytes = 0
         self._looked = 0.0
@@ -74,12 +76,14 @@ class Progress:
     def begin(self, stage: str, total: int, unit: str = "rows") -> None:
         """Start a stage of so many units."""
         self.end()
-        self._stage, self._done, self._total, self._began = stage, 0, total, time.perf_counter()
+        self._stage, self._unit, self._done, self._total, self._began = stage, unit, 0, total, time.perf_counter()
         self._looked = self._began
         if self._call:
             self._call(stage, 0, total, self.info)
         elif self._bar_wanted:
-            self._bar = _make_bar(total, stage, unit, self.info)
+            self._bar = _make_bar(total, stage, unit, self.info) if self._cell is None else self._cell
+            if self._cell is not None:
+                self._cell.begin(stage, total, unit, self.info)
 
     def advance(self, count: int, info: str = "") -> None:
         """Say that so many more units are done (blocks are counted whole, the last one may be short)."""
@@ -100,11 +104,11 @@ class Progress:
     def _line(self, info: str) -> str:
         """Say how far it is, how fast, and how long it will take."""
         rate = self._done / max(1e-9, time.perf_counter() - self._began)
-        text = f"{self._stage}: {self._done:,} rows"
+        text = f"{self._stage}: {self._done:,} {self._unit}"
         if self._total:
             left = (self._total - self._done) / max(rate, 1e-9)
-            text = f"{self._stage}: {self._done / self._total:.0%} of {self._total:,} rows, {left:.0f} s left"
-        return f"{text}, {rate:,.0f} rows/s" + (f", {info}" if info else "")
+            text = f"{self._stage}: {self._done / self._total:.0%} of {self._total:,} {self._unit}, {left:.0f} s left"
+        return f"{text}, {rate:,.0f} {self._unit}/s" + (f", {info}" if info else "")
 
     def end(self, info: str = "") -> None:
         """Finish the stage."""
@@ -114,16 +118,14 @@ class Progress:
         if self._stage and not self._quiet:
             seconds = time.perf_counter() - self._began
             done = f"{self._done:,} of {self._total:,}" if self._total else f"{self._done:,}"
+            done += "" if self._unit == "rows" else f" {self._unit}"
             shown = ", ".join(part for part in (info, self.info) if part)
             logger.info("%s: %s in %.1f s%s", self._stage, done, seconds, f", {shown}" if shown else "")
         self._stage = ""
 
 
 def _make_bar(total: int, stage: str, unit: str, info: str) -> Any:
-    with warnings.catch_warnings():
-        # A notebook without ipywidgets gets a bar of text; that is no reason for a warning.
-        warnings.simplefilter("ignore")
-        from tqdm.auto import tqdm
+    from tqdm import tqdm
 
     bar = tqdm(total=total or None, desc=stage, unit=" " + unit, unit_scale=True, leave=False, **_size())
     bar.set_postfix_str(info, refresh=False)
@@ -134,6 +136,76 @@ def _size() -> dict[str, int]:
     """Return a size for terminals that do not say theirs: a bar of no columns is not seen."""
     try:
         known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
-    except (OSError, ValueError, AttributeError):  # no terminal: a notebook, or a stream of somebody's own
+    except (OSError, ValueError, AttributeError):  # no terminal: a stream of somebody's own
         known = True
     return {} if known else {"ncols": 100, "nrows": 24}
+
+
+class _Cell:
+    """What a cell of a notebook shows of a run: the stage at work as a bar, and in the end how long each took.
+
+    It is plain HTML that the notebook keeps, with the same in text beside it; widgets would be lost when it is saved.
+    """
+
+    _SHOWN, _SECONDS = 6, 0.2  # finished stages that are named; between two looks
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._over: list[str] = []
+        self._stage, self._unit, self._info = "", "", ""
+        self._done = self._total = 0
+        self._began = self._looked = 0.0
+
+    def begin(self, stage: str, total: int, unit: str, info: str) -> None:
+        self._stage, self._total, self._unit, self._info, self._done = stage, total, unit, info, 0
+        self._began = time.perf_counter()
+        self._show()
+
+    def set_postfix_str(self, info: str, refresh: bool = False) -> None:
+        self._info = info
+
+    def update(self, count: int) -> None:
+        self._done += count
+        if time.perf_counter() - self._looked > self._SECONDS:
+            self._show()
+
+    def close(self) -> None:
+        self._over.append(f"{self._stage} {time.perf_counter() - self._began:.1f} s")
+        self._stage = ""
+        self._show()
+
+    def _show(self) -> None:
+        from IPython.display import display
+
+        self._looked = time.perf_counter()
+        more = len(self._over) - self._SHOWN
+        over = ([f"{more} stages before"] if more > 0 else []) + self._over[-self._SHOWN :]
+        text, share = self._text(), min(1.0, self._done / self._total) if self._total else 0.0
+        parts = []
+        if self._stage:
+            parts.append(
+                "<div><span style='display:inline-block;width:12em;background:#8883;vertical-align:middle'>"
+                f"<span style='display:block;width:{share:.0%};height:.8em;background:#0072B2'></span></span> "
+                f"{escape(text)}</div>"
+            )
+        if over:
+            parts.append(f"<div style='opacity:.72'>{escape(' · '.join(over))}</div>")
+        style = "font:13px/1.5 system-ui,sans-serif;font-variant-numeric:tabular-nums"
+        shown = {"text/html": f"<div style='{style}'>{''.join(parts)}</div>", "text/plain": text or " · ".join(over)}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def _text(self) -> str:
+        if not self._stage:
+            return ""
+        rate = self._done / max(1e-9, time.perf_counter() - self._began)
+        parts = [f"{self._stage}: {self._done:,} {self._unit}"]
+        if self._total:
+            parts = [f"{self._stage}: {self._done / self._total:.0%} of {self._total:,} {self._unit}"]
+        if self._total and rate:
+            parts.append(f"{(self._total - self._done) / rate:.0f} s left")
+        if rate:
+            parts.append(f"{rate:,.0f} {self._unit}/s")
+        return ", ".join([*parts, self._info] if self._info else parts)

@@ -107,6 +107,13 @@ def test_every_parameter_of_every_algorithm_has_a_flag(algo):
     assert set(daskkcl.algorithms()[algo]._get_param_names()) - {"kernel_params", "progress"} <= flags
 
 
+def test_only_truth_values_are_switches():
+    from daskkcl.cli.fit import command
+
+    switches = {option.name for option in command.params if getattr(option, "secondary_opts", None)}
+    assert switches == {"overwrite", "record"}
+
+
 def test_kernels_switches_and_files_of_rows(table):
     np.save("centres.npy", np.array([[0.0, 0, 0], [8, 8, 8], [16, 16, 16]]))
     more = ("--kernel", "polynomial", "--degree", 2, "--init", "centres.npy", "--max-iter", 5)
@@ -136,7 +143,7 @@ def test_plan_says_what_it_would_take(table):
         "plan", "--rows", "1e10", "--features", 64, "--workers", 1000, "--memory-limit", "4GB", "--n-clusters", 9
     )
     assert "10,000,000,000 rows" in large.stdout
-    assert "n_rows= and n_features=" in call("plan", code=2).stderr
+    assert "--rows and --features" in call("plan", code=2).stderr
 
 
 def test_info_knows_what_is_there(table):
@@ -185,16 +192,25 @@ def test_algorithms_are_listed_and_explained():
         (["fitt", "x.zarr"], 2, "Did you mean 'fit'?"),
         (["fit", "x.zarr", "--n-cluster", "3"], 2, "--n-clusters"),
         (["fit", "x.zarr", "--algo", "okfmc"], 2, "Did you mean 'okfcm'?"),
-        (["fit", "x.zarr", "--algo", "akkmeans", "--fuzzifier", "2"], 2, "akkmeans has no parameter 'fuzzifier'"),
+        (
+            ["fit", "x.zarr", "--algo", "akkmeans", "--fuzzifier", "2"],
+            2,
+            "akkmeans has no parameter 'fuzzifier'. Its own are --max-iter, --n-init, --nearest, --tol.",
+        ),
         (["fit", "x.zarr", "--kernel", "rfb"], 2, "Did you mean 'rbf'?"),
         (["fit", "y.zarr"], 2, "There is nothing at 'y.zarr'. Did you mean 'x.zarr'?"),
         (["fit", "table.csv"], 2, "daskkcl convert table.csv table.zarr"),
         (["fit"], 2, "Say which data"),
         (["fit", "x.zarr", "--memory-limit", "lots"], 2, "not a memory size"),
-        (["fit", "x.zarr", "--memory-limit", "2MiB"], 3, "memory_limit is 2.0 MiB"),
+        (["fit", "x.zarr", "--memory-limit", "2MiB"], 3, "--memory-limit is 2.0 MiB"),
+        (["fit", "x.zarr", "--n-clusters", "0"], 2, "--n-clusters must be an integer"),
+        (["fit", "x.zarr", "--n-clusters", "3000"], 2, "--n-clusters 3000 is more than"),
+        (["fit", "x.zarr", "--component", "x"], 2, "leave out --component x"),
+        (["fit", "x.zarr", "--config", "table.toml"], 2, "[fit] is a table"),
+        (["fit", "x.zarr", "--scheduler", "nowhere.json"], 2, "neither the address of a dask scheduler"),
         (["fit", "x.zarr", "--save", "nowhere/model.zarr"], 2, "Make it first"),
         (["fit", "x.zarr", "--save", "table.csv"], 2, "--overwrite"),
-        (["fit", "x.zarr", "--out", "table.csv"], 1, "exists"),
+        (["fit", "x.zarr", "--out", "table.csv"], 2, "exists"),
         (["fit", "x.zarr", "--scheduler", "tcp://127.0.0.1:9", "--n-clusters", "2"], 1, "No dask scheduler answers"),
         (["fit", "s3://x", "--storage-option", "anon"], 2, "NAME=VALUE"),
         (["predict", "x.zarr", "x.zarr", "--out", "o.zarr"], 2, "model"),
@@ -205,7 +221,7 @@ def test_algorithms_are_listed_and_explained():
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(table, words, code, answer, monkeypatch):
-    if "--scheduler" in words:
+    if "tcp://127.0.0.1:9" in words:
         import distributed
 
         def refuse(*_, **__):
@@ -213,6 +229,7 @@ def test_mistakes_are_answered_in_one_sentence(table, words, code, answer, monke
 
         monkeypatch.setattr(distributed, "Client", refuse)
     Path("table.csv").write_text("a,b\n1,2\n")
+    Path("table.toml").write_text("[fit]\nn_clusters = 3\n")
     result = call(*words, code=code)
     assert answer in result.stderr
     assert "Traceback" not in result.output
@@ -236,6 +253,36 @@ def test_overwrite_is_for_all_that_is_written(table):
     fitted(*places, "--overwrite")
     fitted("--save", "model.zarr", "--overwrite")
     assert "nothing to overwrite" in call("fit", table, "--overwrite", code=2).stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only_is_found_before_the_work(table):
+    _read_only_folder_is_refused()
+
+
+def test_a_folder_that_may_not_be_written_is_found_before_the_work(table, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("kept"))
+    _read_only_folder_is_refused()
+
+
+def _read_only_folder_is_refused():
+    fitted("--save", "model.zarr")
+    Path("kept").mkdir(mode=0o555)
+    np.save("t.npy", clusters())
+    for words in (
+        ("fit", "x.zarr", "--out", "kept/o.zarr"),
+        ("fit", "x.zarr", "--save", "kept/m.zarr"),
+        ("fit", "x.zarr", "--report", "kept/r.html"),
+        ("predict", "model.zarr", "x.zarr", "--out", "kept/o.zarr"),
+        ("report", "model.zarr", "kept/r.html"),
+        ("convert", "t.npy", "kept/t.zarr"),
+    ):
+        said = call(*words, code=2).stderr
+        assert "cannot be written to (permission denied)" in said
+        assert "reading" not in said
+    model = daskkcl.load("model.zarr")
+    with pytest.raises(daskkcl.errors.OutputError, match="cannot be written"):
+        model.report("kept/r.html")
 
 
 def test_a_row_with_nan_is_named(folder):
@@ -333,6 +380,30 @@ def test_csv_without_header(folder, rows):
     np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], rows.astype("float32"))
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "answer"),
+    [
+        ("a,b\n1,2\n3,hello\n", (), "'hello' in line 3"),
+        ("a;b\n1;2\n", (), "Pass --delimiter ';'"),
+        ("1|2\n3|4\n", ("--no-header",), "Pass --delimiter '|'"),
+        ("a,b\n1,2\n", ("--no-header",), "leave out --no-header"),
+        ("a,b\n", (), "no rows below its header (a, b)"),
+        ("", (), "is empty"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_is_explained(folder, text, more, answer):
+    Path("t.csv").write_text(text)
+    assert answer in call("convert", "t.csv", "t.zarr", *more, code=2).stderr
+
+
+def test_rows_that_are_not_finite_are_counted(folder):
+    Path("t.csv").write_text("a,b\n1,2\n3\n,4\n5,inf\n6,7\n")
+    assert "3 rows have NaN or infinity" in call("convert", "t.csv", "t.zarr").stdout
+    assert json.loads(call("convert", "t.csv", "u.zarr", "--json").stdout)["n_missing"] == 3
+    Path("t.npy").write_bytes(b"not an array")
+    assert "is not an NPY file" in call("convert", "t.npy", "v.zarr", code=2).stderr
+
+
 def test_a_word_far_down_stops_the_conversion_and_leaves_nothing(folder, rows):
     lines = ["a,b"] + ["1,2"] * 5000 + ["x,2"]
     Path("t.csv").write_text("\n".join(lines))
@@ -350,7 +421,7 @@ def test_npy(folder, rows, order, dtype):
     stored = {"float64": "float32"}.get(dtype, dtype)
     assert array.dtype == stored
     np.testing.assert_array_equal(array[:], values.astype(stored))
-    assert "exists" in call("convert", "t.npy", "t.zarr", code=1).stderr
+    assert "--overwrite" in call("convert", "t.npy", "t.zarr", code=2).stderr
     call("convert", "t.npy", "t.zarr", "--overwrite", "--columns", "1,0")
     np.testing.assert_array_equal(zarr.open_array("t.zarr")[:], values[:, [1, 0]].astype(stored))
 
@@ -423,7 +494,7 @@ def test_conversion_stays_within_its_limit(folder):
 
 def test_conversion_that_cannot_fit_is_refused(folder, rows):
     np.save("t.npy", rows)
-    assert "memory_limit" in call("convert", "t.npy", "t.zarr", "--memory-limit", "1MiB", code=3).stderr
+    assert "--memory-limit allows" in call("convert", "t.npy", "t.zarr", "--memory-limit", "1MiB", code=3).stderr
 
 
 # --- documentation ------------------------------------------------------------------------------------------------
@@ -457,28 +528,54 @@ def test_exit_codes_and_commands_are_documented():
         assert re.search(rf"^\| `{command}\b", text, re.MULTILINE), command
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("block", ["", "sys.modules['ipywidgets'] = None"], ids=["widgets", "no widgets"])
-def test_notebooks_have_progress_with_and_without_widgets(folder, block):
+def test_notebooks_have_progress_that_they_keep(folder):
     nbclient = pytest.importorskip("nbclient", reason="pip install 'daskkcl[notebooks]'")
     import nbformat
 
-    code = f"""
-import sys
-{block}
-import dask.array as da, daskkcl, warnings
+    code = """
+import sys, warnings
+sys.modules["ipywidgets"] = None  # none are needed
 warnings.simplefilter("error")
+import dask.array as da, daskkcl
 x = da.random.default_rng(0).normal(size=(20000, 4), chunks=(2000, 4))
-daskkcl.fit(x, "akkmeans", 3, n_landmarks=20, random_state=0)
-daskkcl.plan(n_rows=1000, n_features=4, n_clusters=3, rates={{}})
+daskkcl.fit(x, "akkmeans", 3, n_landmarks=20, tol=0, max_iter=8, random_state=0, memory_limit="2GiB")
 """
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    code = code.replace("import dask", 'warnings.filterwarnings("ignore", "ApproxKernelKMeans stopped")\nimport dask')
+    plan = "daskkcl.plan(n_rows=1000, n_features=4, n_clusters=3, rates={})"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (code, plan)])
     nbclient.NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
-    outputs = notebook.cells[0].outputs
-    if block:
-        assert "pass 1" in "".join(output.get("text", "") for output in outputs)
-    assert "daskkcl-plan" in outputs[-1]["data"]["text/html"]
+    progress, model = notebook.cells[0].outputs
+    assert re.fullmatch(r"(\d+ stages before · )?(.+ [\d.]+ s · ){5}labelling [\d.]+ s", progress["data"]["text/plain"])
+    assert "pass 8" in progress["data"]["text/html"]
+    assert "cluster sizes" in model["data"]["text/html"]
+    assert "daskkcl-plan" in notebook.cells[1].outputs[-1]["data"]["text/html"]
+
+
+def test_the_cell_of_a_notebook_says_how_far_it_is(monkeypatch):
+    import IPython.display
+
+    from daskkcl.progress import _Cell
+
+    shown = []
+
+    class Handle:
+        def update(self, bundle, raw):
+            shown.append(bundle["text/plain"])
+
+    def display(bundle, raw, display_id):
+        shown.append(bundle["text/plain"])
+        return Handle()
+
+    monkeypatch.setattr(IPython.display, "display", display)
+    cell = _Cell()
+    cell._SECONDS = 0.0
+    cell.begin("pass 1", 1000, "rows", "objective 3")
+    cell.update(500)
+    cell.close()
+    assert shown[0] == "pass 1: 0% of 1,000 rows, objective 3"
+    assert re.fullmatch(r"pass 1: 50% of 1,000 rows, 0 s left, [\d,]+ rows/s, objective 3", shown[1])
+    assert shown[2] == "pass 1 0.0 s"
 
 
 # --- the program --------------------------------------------------------------------------------------------------

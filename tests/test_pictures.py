@@ -51,6 +51,49 @@ def test_convergence_is_the_history(model):
     assert axes.get_ylabel() == model[0].watches == "objective of the last merge"
 
 
+def test_what_is_at_rest_is_drawn_level():
+    axes = drawn(charts.convergence([154.074937, 154.074944], "objective"))
+    low, high = axes.get_ylim()
+    assert low < 153 < 155 < high
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert "0.1%" in axes.get_title()
+    falling = drawn(charts.convergence([155.0, 154.0], "objective"))
+    assert falling.get_title() == "Convergence"
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_nothing_is_cut_off(n):
+    """Every text of every picture lies inside the figure."""
+    X, y = blobs(n, 2, 1200)
+    model = daskkcl.OnlineKFCM(n, **FEW).fit(X)
+    seeds = daskkcl.CPCL(n + 1, record=True, max_epochs=3, **FEW)
+    with pytest.warns(daskkcl.errors.ConvergenceWarning):
+        seeds.fit(X)
+    pictures = [
+        getattr(model.plot, name)() for name in ("convergence", "sizes", "scatter", "memberships", "silhouette")
+    ]
+    for axes in [*pictures, model.plot.confusion(y), seeds.plot.seeds()]:
+        drawn(axes)
+        width, height = axes.figure.canvas.get_width_height()
+        ticks = [tick for part in axes.figure.axes for tick in (*part.get_xticklabels(), *part.get_yticklabels())]
+        for text in axes.figure.findobj(plt.Text):  # matplotlib keeps labels of ticks that it does not draw
+            box = text.get_window_extent()
+            if text.get_text().strip() and text not in ticks:
+                inside = box.x0 > -1 and box.y0 > -1 and box.x1 < width + 1 and box.y1 < height + 1
+                assert inside, (axes.get_title(), text.get_text())
+
+
+def test_names_do_not_hide_clusters_that_are_points():
+    points = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+    axes = drawn(charts.scatter(points, np.repeat([0, 1], 50), 2, ("x", "y"), None, None))
+    for name in axes.texts:
+        here = axes.transData.transform(name.xy)
+        assert not name.get_window_extent().contains(*here)
+    wide = np.random.default_rng(0).normal(size=(100, 2)) + np.repeat([[0, 0], [9, 9]], 50, axis=0)
+    axes = drawn(charts.scatter(wide, np.repeat([0, 1], 50), 2, ("x", "y"), None, None))
+    assert all(name.get_window_extent().contains(*axes.transData.transform(name.xy)) for name in axes.texts)
+
+
 def test_bars_are_the_sizes(model):
     axes = drawn(model[0].plot.sizes())
     assert [bar.get_height() for bar in axes.patches] == model[0].cluster_sizes_.tolist()

@@ -118,8 +118,11 @@ def convert_table(
     overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
     advance: Callable[[int], None] = lambda rows: None,
-) -> tuple[int, int]:
-    """Write a table as a Zarr array that appears only when it is complete; return its rows and columns."""
+) -> tuple[int, int, int]:
+    """Write a table as a Zarr array that appears only when it is complete.
+
+    Returns its rows, its columns, and how many rows have a value that is not finite.
+    """
     import zarr
 
     stored = _stored_dtype(table, dtype)
@@ -128,7 +131,7 @@ def convert_table(
         raise InvalidInputError("No columns are left to convert.")
     rows = _piece_rows(table, stored, chunk_rows, memory_limit)
     target = Target(out, overwrite, _MARK, storage_options)
-    written = [0]
+    written, missing = [0], [0]
 
     def fill(group: Any) -> None:
         array = zarr.create_array(
@@ -148,6 +151,7 @@ def convert_table(
                 array.resize((start + len(block), d))
             array[start : start + len(block)] = block
             start += len(block)
+            missing[0] += int((~np.isfinite(block)).any(axis=1).sum())
             advance(len(block))
         if start == 0:
             raise InvalidInputError("The table has no rows.")
@@ -157,7 +161,7 @@ def convert_table(
         written[0] = start
 
     target.write(fill)
-    return written[0], d
+    return written[0], d, missing[0]
 
 
 def _whole_chunks(pieces: Iterator[Any], rows: int, d: int, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
@@ -254,6 +258,9 @@ def _numbered(d: int) -> list[str]:
 
 
 def _open_npy(path: str, columns: list[str] | None) -> Table:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InvalidInputError(f"{path!r} is not an NPY file: it does not begin as one.")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     _check_shape(array.shape, array.dtype, path)
     n, d = array.shape
@@ -363,17 +370,19 @@ def _open_csv(path: str, columns: list[str] | None, header: bool, delimiter: str
     options: dict[str, Any] = {"sep": separator, "header": 0 if header else None, "skipinitialspace": True}
     if int(pd.__version__.partition(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the numbers that are written there, to the last bit
-    first = pd.read_csv(path, nrows=100, **options)
+    try:
+        first = pd.read_csv(path, nrows=100, **options)
+    except pd.errors.EmptyDataError:
+        raise InvalidInputError(f"{path!r} is empty.") from None
+    if not len(first):
+        raise InvalidInputError(f"{path!r} has no rows below its header ({', '.join(map(str, first.columns[:8]))}).")
     names = [str(name) for name in first.columns]
     if header and names and all(_is_number(name) for name in names):
         raise InvalidInputError(f"The first line of {path!r} is numbers, not names: pass --no-header.")
     places = _chosen(names, columns, path)
     for i in places:
         if first.dtypes.iloc[i].kind not in "biuf":
-            raise InvalidInputError(
-                f"The column {names[i]!r} of {path!r} has words in it ({first.iloc[0, i]!r}): leave it out with "
-                "--columns, or pass another --delimiter." + ("" if header else " Is there a header?")
-            )
+            raise InvalidInputError(_no_number(path, names, i, first.iloc[:, i], separator, header))
 
     def pieces(rows: int) -> Iterator[Any]:
         seen = 0
@@ -392,6 +401,23 @@ def _open_csv(path: str, columns: list[str] | None, header: bool, delimiter: str
     return Table(tuple(names[i] for i in places), None, np.dtype(np.float64), pieces)
 
 
+def _no_number(path: str, names: list[str], i: int, column: Any, separator: str, header: bool) -> str:
+    """Say what in a column is no number, and what may be done about it."""
+    row = next(k for k, value in enumerate(column) if isinstance(value, str) and not _is_number(value))
+    word = str(column.iloc[row])
+    others = [mark for mark in (";", "\t", "|", " ", ",") if mark != separator and mark in word]
+    if len(names) == 1 and others:
+        return (
+            f"{path!r} has one column, and {word!r} in it: columns may be separated by {others[0]!r}. "
+            f"Pass --delimiter {others[0]!r}."
+        )
+    text = (
+        f"The column {names[i]!r} of {path!r} has a word in it: {word!r} in line {row + 1 + header}. Leave the column "
+    )
+    text += "out with --columns, or pass another --delimiter."
+    return text if header or row else text + " If the first line is names, leave out --no-header."
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -402,7 +428,9 @@ def _is_number(text: str) -> bool:
 
 def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
     if len(shape) != 2:
-        raise InvalidInputError(f"{what!r} has {len(shape)} dimensions; a table of rows and columns has 2.")
+        raise InvalidInputError(
+            f"{what!r} has {len(shape)} dimension{'s' * (len(shape) != 1)}; a table of rows and columns has 2."
+        )
     if dtype.kind not in "biuf":
         raise InvalidInputError(f"{what!r} is of dtype {dtype}; daskkcl clusters real numbers.")
 

@@ -76,6 +76,16 @@ def _opened(data: Any) -> Any:
         ) from error
 
 
+def refuse_a_file(path: str) -> None:
+    """Say of a file that it is no Zarr, and how it becomes one; Zarrs in zip files are opened."""
+    if "://" in path or not os.path.isfile(path) or path.endswith(".zip"):
+        return
+    remedy, (stem, ending) = "", os.path.splitext(path)
+    if ending.lower() in (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq", ".npy", ".h5", ".hdf5"):
+        remedy = f" Convert it first: daskkcl convert {path} {stem}.zarr"
+    raise InvalidInputError(f"{path!r} is a file, not a Zarr.{remedy}")
+
+
 def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
     import zarr
 
@@ -85,6 +95,7 @@ def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
         folder = os.path.dirname(os.path.abspath(path))
         near = did_you_mean(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
         raise InvalidInputError(f"There is nothing at {path!r}.{near}")
+    refuse_a_file(path)
     try:
         return try_again(lambda: zarr.open(path, mode="r", storage_options=storage_options))
     except Exception as error:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ..errors import DaskkclError, InvalidInputError, OutputError
+from ..errors import DaskkclError, InvalidInputError, OutputError, reason
 from .locks import Lock
 from .sources import local_path
 
@@ -77,7 +77,7 @@ class Target:
         except DaskkclError:
             raise
         except Exception as error:
-            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+            raise OutputError(f"{self.path!r} cannot be written: {reason(error)}.") from error
         return lock
 
     def _tidy(self) -> None:
@@ -127,7 +127,7 @@ class Target:
         except DaskkclError:
             raise
         except Exception as error:
-            raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+            raise OutputError(f"{self.path!r} cannot be written: {reason(error)}.") from error
 
     def write(self, fill: Callable[[Any], None]) -> None:
         """Let `fill` write into the group, then put it in place; of a group that fails nothing is left.
@@ -149,7 +149,7 @@ class Target:
                 with contextlib.suppress(Exception):
                     _delete(group)
             if isinstance(error, OSError) and not isinstance(error, DaskkclError):
-                raise OutputError(f"{self.path!r} cannot be written: {error}.") from error
+                raise OutputError(f"{self.path!r} cannot be written: {reason(error)}.") from error
             raise
         else:
             self.run = None  # nothing is left to go on with

@@ -7,7 +7,10 @@ import functools
 import json
 import logging
 import os
+import re
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,7 +19,7 @@ import click
 
 from ..errors import DaskkclError, DaskkclWarning, InvalidInputError, MemoryLimitError
 
-__all__ = ["connected", "emit", "runs", "table", "with_options"]
+__all__ = ["check_place", "connected", "emit", "runs", "table", "with_options"]
 
 RUN_FAILED, USAGE, NO_MEMORY, INTERRUPTED = 1, 2, 3, 130
 
@@ -71,7 +74,7 @@ def runs(function: Callable[..., Any]) -> Callable[..., Any]:
             except (Exception, KeyboardInterrupt) as error:
                 if debug:
                     raise
-                failure = _Failure(_text(error), _exit_code(error))
+                failure = _Failure(_as_flags(_text(error)), _exit_code(error))
         raise failure
 
     return command
@@ -94,9 +97,54 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}\nThis was not foreseen; --debug shows where it came from."
 
 
+def _as_flags(text: str) -> str:
+    """Return what the library says with its parameters written as flags of the command that runs.
+
+    ``memory_limit='1GiB'`` is ``--memory-limit 1GiB``, ``overwrite=True`` is ``--overwrite``, ``n_clusters`` is
+    ``--n-clusters``; names in quotation marks stay as they are, and so do words that are no flags.
+    """
+    context = click.get_current_context(silent=True)
+    flags = {
+        option.name: max(option.opts, key=len)
+        for option in (context.command.params if context else ())
+        if isinstance(option, click.Option) and option.name
+    }
+    if not flags:
+        return text
+    names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
+
+    def value(found: re.Match[str]) -> str:
+        given = (found["value"] or "").strip("'")
+        return flags[found["name"]] + (f" {given}" if given not in ("", "True") else "")
+
+    def listed(found: re.Match[str]) -> str:
+        return f"Its own are {', '.join(flags[name] for name in found[1].split(', ') if name in flags)}."
+
+    text = re.sub(r"Its own are ([\w, ]+)\.", listed, text)
+    text = re.sub(rf"(?<![\w'.-])(?P<name>{names})=(?P<value>'[^']*'|\w[\w.]*\w|\w)?", value, text)
+    return re.sub(
+        rf"(?<![\w'./-])(?P<name>{names})(?![\w'=./(])",
+        lambda found: flags[found["name"]] if "_" in found["name"] else found["name"],
+        text,
+    )
+
+
+def check_place(what: str, path: str | None, overwrite: bool) -> None:
+    """Refuse before the work what would fail after it."""
+    if path is None or "://" in path:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise InvalidInputError(f"{what} {path}: there is no folder {folder!r}. Make it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInputError(f"{what} {path}: the folder {folder!r} cannot be written to (permission denied).")
+    if os.path.lexists(path) and not overwrite:
+        raise InvalidInputError(f"{what} {path}: this exists; pass --overwrite to replace it, or another path.")
+
+
 def _show_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any) -> None:
     if issubclass(category, DaskkclWarning):
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(f"Warning: {_as_flags(str(message))}", err=True)
     else:
         click.echo(f"Warning ({category.__name__}): {message}", err=True)
 
@@ -121,9 +169,16 @@ def finite(value: Any) -> Any:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return rows of words in columns."""
+    """Return rows of words in columns; in a terminal the last one is wrapped to what is left of the width."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    begin = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    room = shutil.get_terminal_size().columns - begin if sys.stdout.isatty() else 0  # grep wants whole lines
+    lines = []
+    for row in rows:
+        first = "".join(cell.ljust(width) + "  " for cell, width in zip(row[:-1], widths))
+        text = textwrap.wrap(row[-1], room) if room >= 30 else [row[-1]]
+        lines += [(first if k == 0 else " " * begin) + part for k, part in enumerate(text or [""])]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 class _Lines(logging.Handler):
@@ -169,6 +224,11 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         yield None
         return
+    if not (os.path.isfile(address) or "://" in address or re.search(r":\d+$", address)):
+        raise InvalidInputError(
+            f"--scheduler {address}: this is neither the address of a dask scheduler, such as tcp://host:8786, nor a "
+            "file that 'dask scheduler --scheduler-file' has written."
+        )
     import distributed
 
     kind = {"scheduler_file": address} if os.path.isfile(address) else {"address": address}

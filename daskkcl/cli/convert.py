@@ -6,7 +6,7 @@ import time
 
 import click
 
-from .common import JSON, QUIET, emit, runs, show_progress, with_options
+from .common import JSON, QUIET, check_place, emit, runs, show_progress, with_options
 
 __all__ = ["command"]
 
@@ -55,13 +55,21 @@ def command(
     if limit is not None:
         return_large_arrays()
     wanted = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    check_place("OUT", out, overwrite)
     table = open_table(source, format_, wanted, header, delimiter, dataset)
     began, progress = time.perf_counter(), Progress(show_progress(quiet))
     progress.begin("converting", table.n_rows or 0)
     try:
-        n_rows, d = convert_table(table, out, dtype, chunk_rows, limit, overwrite, advance=progress.advance)
+        n_rows, d, n_missing = convert_table(table, out, dtype, chunk_rows, limit, overwrite, advance=progress.advance)
     finally:
         progress.end()
     seconds = time.perf_counter() - began
-    facts = {"source": source, "out": out, "n_rows": n_rows, "n_features": d, "columns": list(table.columns)}
-    emit(as_json, {**facts, "seconds": round(seconds, 3)}, f"{n_rows:,} rows × {d:,} columns in {seconds:.1f} s: {out}")
+    facts = {"source": source, "out": out, "n_rows": n_rows, "n_features": d, "n_missing": n_missing}
+    facts["columns"] = list(table.columns)
+    text = f"{n_rows:,} rows × {d:,} columns in {seconds:.1f} s: {out}"
+    if n_missing:
+        have = "row has" if n_missing == 1 else "rows have"
+        text += (
+            f"\n{n_missing:,} {have} NaN or infinity (an empty field is NaN): 'daskkcl fit --nan drop' leaves them out"
+        )
+    emit(as_json, {**facts, "seconds": round(seconds, 3)}, text)

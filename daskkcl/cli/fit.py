@@ -17,6 +17,7 @@ from .common import (
     QUIET,
     SCHEDULER,
     STORAGE,
+    check_place,
     connected,
     emit,
     finite,
@@ -25,7 +26,7 @@ from .common import (
     storage,
     with_options,
 )
-from .flags import given, parameter_flags, read_config
+from .flags import Sections, given, parameter_flags, read_config
 
 __all__ = ["command"]
 
@@ -43,7 +44,7 @@ _OWN = (
 )
 
 
-@click.command("fit", short_help="Cluster the rows of a Zarr.")
+@click.command("fit", cls=Sections, short_help="Cluster the rows of a Zarr.")
 @click.argument("data", required=False)
 @with_options(
     click.option("--algo", metavar="NAME", help="The algorithm, okfcm by default; 'daskkcl algorithms' lists them."),
@@ -73,8 +74,8 @@ def command(
 ) -> None:
     """Cluster the rows of DATA, the path or URL of a Zarr.
 
-    The flags below the first dozen are the parameters of the algorithms; names in brackets say which have them, if
-    few do. 'daskkcl algorithms NAME' explains those of one.
+    Every parameter of every algorithm is a flag; names in brackets say which algorithms have it, if few do.
+    'daskkcl algorithms NAME' lists those of one with their defaults.
     """
     known = {*_OWN, *options, "memory_limit", "algo"}
     settings = {**read_config(config, known), **given(options)}
@@ -94,8 +95,9 @@ def command(
         settings["overwrite"] = overwrite
     elif overwrite and save is None and page is None:
         raise InvalidInputError("--overwrite goes with --out, --save or --report: there is nothing to overwrite.")
-    _check_place("--save", save, overwrite)
-    _check_place("--report", page, overwrite)
+    check_place("--save", save, overwrite)
+    check_place("--report", page, overwrite)
+    check_place("--out", settings.get("out"), overwrite or checkpoint is not None)  # a stopped run may have begun it
     began = time.perf_counter()
     with connected(scheduler) as client:
         try:
@@ -114,17 +116,6 @@ def command(
             model.report(page, overwrite=overwrite)
         facts |= {"out": settings.get("out"), "model": save, "report": page}
     emit(as_json, facts, _summary(model, facts))
-
-
-def _check_place(flag: str, path: str | None, overwrite: bool) -> None:
-    """Refuse before the run what would fail after it."""
-    if path is None or "://" in path:
-        return
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise InvalidInputError(f"{flag} {path}: there is no folder {folder!r}. Make it first.")
-    if os.path.lexists(path) and not overwrite:
-        raise InvalidInputError(f"{flag} {path}: this exists; pass --overwrite to replace it, or another path.")
 
 
 def _how_to_go_on(checkpoint: str | None) -> str:
@@ -178,7 +169,7 @@ def _summary(model: Any, facts: dict[str, Any]) -> str:
         ("rows", f"{facts['n_rows']:,} × {facts['n_features']:,}" + (f", {dropped:,} dropped" if dropped else "")),
         ("clusters", str(facts["n_clusters"])),
         ("sizes", shown),
-        ("objective", f"{model.objective_:.6g}, after {facts['n_iter']} rounds"),
+        ("objective", f"{model.objective_:.6g}, after {facts['n_iter']:,} round{'s' * (facts['n_iter'] != 1)}"),
         ("time", format_seconds(facts["seconds"])),
     ]
     if facts["peak_bytes"] is not None:

@@ -7,14 +7,14 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 import click
 
 from ..errors import InvalidInputError, did_you_mean
 
-__all__ = ["described", "given", "parameter_flags", "read_config"]
+__all__ = ["Sections", "described", "given", "parameter_flags", "read_config"]
 
 _KERNEL = {
     "degree": "Degree of a polynomial kernel.",
@@ -23,6 +23,28 @@ _KERNEL = {
 }
 _ELSEWHERE = {"kernel_params", "progress", "memory_limit"}  # a flag of the command itself, or flags of their own
 _FILES = {"landmarks", "init", "order", "sample_weight", "classes"}  # may be the name of an NPY file
+
+
+class _Parameter(click.Option):
+    """A flag that stands for a parameter, in a part of the help of its own."""
+
+    def __init__(self, *names: Any, section: str, **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.section = section
+
+
+class Sections(click.Command):
+    """A command whose help has the flags in parts: its own, then the parameters."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(option, "section", "Options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def estimators() -> dict[str, Any]:
@@ -62,19 +84,22 @@ def parameter_flags(*, without: tuple[str, ...] = ()) -> Callable[..., Any]:
                 continue
             owners.setdefault(name, []).append(algo)
             help_texts.setdefault(name, texts.get(name, ""))
-            flags[name] = flags.get(name, True) and field.default in (True, False) and field.default is not MISSING
+            flags[name] = flags.get(name, True) and isinstance(field.default, bool)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         options = []
         for name, whose in owners.items():
             few = f" [{', '.join(whose)}]" if len(whose) < len(classes) // 2 else ""
             flag = "--" + name.replace("_", "-")
+            settings: dict[str, Any] = {"cls": _Parameter, "help": help_texts[name] + few}
+            settings["section"] = "Parameters of some algorithms" if few else "Parameters"
             if flags[name]:
-                options.append(click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_texts[name] + few))
+                options.append(click.option(f"{flag}/--no-{flag[2:]}", name, default=None, **settings))
             else:
-                options.append(click.option(flag, name, metavar="VALUE", help=help_texts[name] + few))
+                options.append(click.option(flag, name, metavar="VALUE", **settings))
         for name, text in _KERNEL.items():
-            options.append(click.option(f"--{name}", name, metavar="VALUE", help=text))
+            kernel: dict[str, Any] = {"cls": _Parameter, "section": "Parameters of the kernel", "help": text}
+            options.append(click.option(f"--{name}", name, metavar="VALUE", **kernel))
         for option in reversed(options):
             function = option(function)
         return function
@@ -142,6 +167,11 @@ def read_config(path: str | None, known: set[str]) -> dict[str, Any]:
         raise InvalidInputError(f"--config {path} is not TOML: {error}.") from None
     content = {name.replace("-", "_"): value for name, value in content.items()}
     for name in content:
+        if name not in known and isinstance(content[name], dict):
+            raise InvalidInputError(
+                f"--config {path}: [{name}] is a table, and parameters stand at the top of the file, one on a line: "
+                "n_clusters = 10."
+            )
         if name not in known:
             raise InvalidInputError(f"--config {path}: {name!r} is not known.{did_you_mean(name, known)}")
     return {name: value_of(name, value) if name in _FILES else value for name, value in content.items()}

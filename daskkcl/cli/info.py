@@ -28,13 +28,13 @@ def expect_table(path: str, component: str | None) -> None:
     """Say what is at a local path when it is known and is no table of rows; leave the rest to whoever opens it."""
     import zarr
 
+    from ..blocks.opening import refuse_a_file
     from ..blocks.sources import local_path
 
     place = local_path(path)
     if "://" in place or not os.path.exists(place):
         return
-    if os.path.isfile(place) and not place.endswith(".zip"):
-        raise InvalidInputError(f"{path!r} is a file, not a Zarr.{_remedy(path)}")
+    refuse_a_file(place)
     try:
         attributes = dict(zarr.open(place, mode="r").attrs)
     except Exception:
@@ -52,8 +52,6 @@ def facts_of(path: str, storage_options: dict[str, Any] | None = None) -> dict[s
     from ..blocks.sources import local_path
 
     place = local_path(path)
-    if "://" not in place and os.path.isfile(place):
-        raise InvalidInputError(f"{path!r} is a file, not a Zarr.{_remedy(path)}")
     opened = _open_zarr(place, storage_options)
     attributes = dict(opened.attrs)
     if isinstance(opened, zarr.Array):
@@ -71,13 +69,6 @@ def facts_of(path: str, storage_options: dict[str, Any] | None = None) -> dict[s
         facts["complete"] = bool(ours.get("complete"))
         facts["version"] = ours.get("version")
     return facts
-
-
-def _remedy(path: str) -> str:
-    ending = os.path.splitext(path)[1].lower()
-    if ending in (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq", ".npy", ".h5", ".hdf5"):
-        return f" Convert it first: daskkcl convert {path} {os.path.splitext(path)[0]}.zarr"
-    return ""
 
 
 def _array(array: Any) -> dict[str, Any]:
@@ -133,25 +124,52 @@ def _checkpoint(path: str, stored: Any, group: Any) -> dict[str, Any]:
     return facts
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    from ..system import format_bytes
+_NAMES = {
+    "bytes": "size",
+    "chunk_bytes": "chunk size",
+    "n_features": "features",
+    "n_clusters": "clusters",
+    "cluster_sizes": "sizes",
+    "states": "states kept",
+    "saved": "states saved",
+    "position": "rows met",
+    "rounds": "rounds done",
+    "epoch": "epochs done",
+}
 
-    lines = []
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """Return the facts for people: a name, once, and what there is of it."""
+    lines: list[tuple[str, str]] = []
     for name, value in facts.items():
         if value in (None, [], {}):
             continue
-        if name == "arrays":
-            for inner, array in value.items():
-                shape = " × ".join(f"{n:,}" for n in array["shape"])
-                lines.append(f"{'array':<14}{inner}: {shape} {array['dtype']}, {format_bytes(array['bytes'])}")
-        elif name in ("bytes", "chunk_bytes"):
-            lines.append(f"{name.replace('_bytes', ' size').replace('bytes', 'size'):<14}{format_bytes(value)}")
-        elif isinstance(value, dict):
-            lines += [f"{name:<14}{inner} = {given}" for inner, given in value.items() if given is not None]
-        elif isinstance(value, list):
-            shown = [f"{item:,}" if isinstance(item, int) else str(item) for item in value[:12]]
-            joint = " × " if name in ("shape", "chunks", "shards") else "  "
-            lines.append(f"{name.replace('_', ' '):<14}{joint.join(shown)}{'  ...' if len(value) > 12 else ''}")
+        if isinstance(value, dict):
+            given = {inner: item for inner, item in value.items() if item is not None}
+            texts = [_shown(name, inner, item) for inner, item in given.items()]
+            lines += [(name if k == 0 else "", text) for k, text in enumerate(texts)]
         else:
-            lines.append(f"{name.replace('_', ' '):<14}{value}")
-    return lines
+            lines.append((_NAMES.get(name, name.replace("_", " ")), _value(name, value)))
+    return [f"{name:<14}{text}".rstrip() for name, text in lines]
+
+
+def _shown(name: str, inner: str, item: Any) -> str:
+    if name != "arrays":
+        return f"{inner} = {_value(inner, item)}"
+    return f"{inner}: {_value('shape', item['shape'])} {item['dtype']}, {_value('bytes', item['bytes'])}"
+
+
+def _value(name: str, value: Any) -> str:
+    from ..system import format_bytes
+
+    if isinstance(value, list):
+        shown = [f"{item:,}" if isinstance(item, int) else str(item) for item in value[:12]]
+        joint = " × " if name in ("shape", "chunks", "shards") else "  "
+        return joint.join(shown) + ("  ..." if len(value) > 12 else "")
+    if name in ("bytes", "chunk_bytes"):
+        return format_bytes(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) and name not in ("seed", "random_state") else str(value)

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from .common import COMPONENT, JSON, STORAGE, emit, runs, storage, with_options
-from .flags import given, parameter_flags, read_config
+from .flags import Sections, given, parameter_flags, read_config
 
 __all__ = ["command"]
 
 
-@click.command("plan", short_help="Say what a fit would take, without doing it.")
+@click.command("plan", cls=Sections, short_help="Say what a fit would take, without doing it.")
 @click.argument("data", required=False)
 @with_options(
     click.option("--algo", metavar="NAME", help="The algorithm, okfcm by default."),

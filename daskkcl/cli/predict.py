@@ -13,6 +13,7 @@ from .common import (
     QUIET,
     SCHEDULER,
     STORAGE,
+    check_place,
     connected,
     emit,
     runs,
@@ -62,6 +63,7 @@ def command(
     options: dict[str, Any] = {"component": component, "storage_options": storage(storage_options)}
     model: Any = load(model_path)
     expect_table(data, component)
+    check_place("--out", out, overwrite)
     if memberships and not model.fuzzy:
         raise InvalidInputError(f"{model_path} is a model of {model.algorithm}, which has no memberships.")
     began = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .common import COMPONENT, runs
+from .common import COMPONENT, check_place, runs
 
 __all__ = ["command"]
 
@@ -29,6 +29,7 @@ def command(
     from .flags import value_of
     from .info import expect_table
 
+    check_place("PAGE", page, overwrite)
     known = None if classes is None else value_of("classes", classes)
     if data is not None:
         expect_table(data, component)

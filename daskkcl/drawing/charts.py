@@ -41,12 +41,20 @@ def convergence(history: list[float], name: str, axes: Any = None) -> Any:
             ha="right",
             fontsize=9,
         )
-    if len(values) and 0 < 1e3 * values.min() < values.max():
-        axes.set_yscale("log")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(y=0.12)
+    if len(values) and 0 < 1e3 * values.min() < values.max():
+        axes.set_yscale("log")
+    else:
+        axes.ticklabel_format(axis="y", useOffset=False)
+    if len(values) and np.ptp(values) < _AT_REST * np.abs(values).max():  # what is at rest is drawn as a level line
+        middle, room = values.mean(), 10 * _AT_REST * np.abs(values).max()
+        axes.set(ylim=(middle - room, middle + room), title=f"Convergence (changes below {_AT_REST:.1%})")
     _plain(axes)
     return axes
+
+
+_AT_REST = 1e-3  # of the objective: a smaller change is not worth a slope
 
 
 def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
@@ -107,7 +115,7 @@ def scatter(
     """
     axes = axes_or_new(axes, 6.4, 5.2)
     palette, shapes = colours(n_clusters), marks(n_clusters)
-    size = float(np.clip(4000 / max(1, len(points)), 3, 18))
+    size = float(np.clip(8000 / max(1, len(points)), 4, 18))
     _borders(axes, points, labels, n_clusters, regions)
     if (labels < 0).any():
         axes.scatter(*points[labels < 0].T, s=size, color="0.8", linewidths=0)
@@ -118,7 +126,7 @@ def scatter(
         mine = points[labels == cluster]
         if len(mine):
             place = mine[((mine - np.median(mine, axis=0)) ** 2).sum(axis=1).argmin()]  # a row: rings have no middle
-            _badge(axes, place, cluster, palette[cluster], 9 if n_clusters <= 20 else 7)
+            _badge(axes, mine, place, cluster, palette[cluster], 9 if n_clusters <= 20 else 7)
     axes.set(xlabel=names[0], ylabel=names[1], title="Clusters")
     _plain(axes)
     return axes
@@ -153,9 +161,16 @@ def _borders(axes: Any, points: Floats, labels: NDArray[Any], n_clusters: int, r
     axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
 
 
-def _badge(axes: Any, place: Floats, text: Any, colour: Any, fontsize: float) -> None:
+def _badge(axes: Any, points: Floats, place: Floats, text: Any, colour: Any, fontsize: float) -> None:
+    """Name a cluster: on it, or beside it, towards the middle, where the name would hide all of its points."""
     box = {"boxstyle": "round,pad=0.2", "facecolor": colour, "edgecolor": "white", "linewidth": 0.8}
-    axes.text(*place, str(text), color=letters_on(colour), fontsize=fontsize, ha="center", va="center", bbox=box)
+    seen = axes.transData.transform(points) * 72 / axes.figure.dpi
+    beside = np.ptp(np.percentile(seen, [5, 95], axis=0), axis=0).max() < 2 * fontsize
+    side = np.where(axes.transAxes.inverted().transform(axes.transData.transform(place)) > 0.5, -1, 1)
+    axes.annotate(
+        str(text), place, xytext=1.6 * fontsize * side * beside, textcoords="offset points", ha="center", va="center",
+        color=letters_on(colour), fontsize=fontsize, bbox=box, annotation_clip=False,
+    )  # fmt: skip
 
 
 def membership_bars(memberships: Floats, axes: Any = None) -> Any:
@@ -208,7 +223,9 @@ def confusion(counts: NDArray[Any], names: list[Any], axes: Any = None) -> Any:
     Clusters stand in the order of the classes that most of their rows are of.
     """
     n_classes, n_clusters = counts.shape
-    axes = axes_or_new(axes, min(12.0, 2.5 + 0.42 * n_clusters), min(10.0, 1.8 + 0.36 * n_classes))
+    axes = axes_or_new(
+        axes, float(np.clip(2.5 + 0.42 * n_clusters, 5.2, 12)), float(np.clip(1.8 + 0.36 * n_classes, 3.4, 10))
+    )
     order = np.lexsort((-counts.max(axis=0), counts.argmax(axis=0)))
     shares = counts[:, order] / np.maximum(1, counts.sum(axis=1, keepdims=True))
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -217,10 +234,10 @@ def confusion(counts: NDArray[Any], names: list[Any], axes: Any = None) -> Any:
             if share >= 0.005:
                 axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7,
                           color="white" if share > 0.55 else "black")  # fmt: skip
-    axes.set(xlabel="cluster", ylabel="known class", title="Known classes in clusters (per cent of the class)")
+    axes.set(xlabel="cluster", ylabel="known class", title="Known classes in clusters, in per cent")
     ticks_of_clusters(axes.xaxis, np.arange(n_clusters), [int(k) for k in order], 16)
     ticks_of_clusters(axes.yaxis, np.arange(n_classes), names)
-    axes.figure.colorbar(image, ax=axes, shrink=0.85)
+    axes.figure.colorbar(image, ax=axes, shrink=0.85, format=lambda share, _: f"{share:.0%}", label="of the class")
     return axes
 
 
@@ -232,9 +249,14 @@ def evidence(found: dict[str, Any], axes: Any = None) -> Any:
     numbers = np.arange(1, len(ratios) + 1)
     shown = slice(0, max(12, min(len(ratios), int(1.5 * found["first"]) + 4)))
     axes.vlines(numbers[shown], 1, ratios[shown], color="#0072B2", linewidth=2)
-    axes.plot(numbers[shown], ratios[shown], "o", color="#0072B2", markersize=4, label="jump in the spectrum")
+    axes.plot(numbers[shown], ratios[shown], "o", color="#0072B2", markersize=4, label="gap behind so many eigenvalues")
     axes.plot(
-        numbers[shown], expected[shown], color=_GREY, linestyle="--", linewidth=1, label="greatest jump of one body"
+        numbers[shown],
+        expected[shown],
+        color=_GREY,
+        linestyle="--",
+        linewidth=1,
+        label="largest gap of data without clusters",
     )
     axes.set_yscale("log")
     top = int(found["first"]) - 1
@@ -245,7 +267,9 @@ def evidence(found: dict[str, Any], axes: Any = None) -> Any:
     taken, clear = found["taken"], "clear" if found["clear"] else "unclear"
     after = "" if taken == found["first"] else f", {taken} after a second look at each"
     axes.set(
-        xlabel="number of clusters", ylabel="ratio of slownesses", title=f"Evidence: {found['first']}{after} ({clear})"
+        xlabel="number of clusters",
+        ylabel="eigengap (ratio of time scales)",
+        title=f"Evidence: {found['first']}{after} ({clear})",
     )
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(fontsize=8, frameon=False)
@@ -265,7 +289,11 @@ def seed_paths(path: Floats, points: Floats | None, names: tuple[str, str], axes
         axes.plot(*way.T, color=palette[seed], linewidth=1.1)
         axes.plot(*way[0], "o", markerfacecolor="white", color=palette[seed], markersize=6)
         axes.plot(*way[-1], "o", color=palette[seed], markersize=7, markeredgecolor="white")
-    axes.set(xlabel=names[0], ylabel=names[1], title=f"Ways of {path.shape[1]} seeds in {len(path) - 1} epochs")
+    axes.set(
+        xlabel=names[0],
+        ylabel=names[1],
+        title=f"Ways of {path.shape[1]} seeds in {len(path) - 1} epochs, from ring to dot",
+    )
     _plain(axes)
     return axes
 

@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 __all__ = ["bars", "fragment", "line", "number", "page", "table"]
 
 _STYLE = """
-.daskkcl { font: 14px/1.45 system-ui, sans-serif; color: #1b1f24; }
+.daskkcl { font: 14px/1.45 system-ui, sans-serif; }
 .daskkcl table { border-collapse: collapse; margin: .3em 0; }
 .daskkcl td, .daskkcl th { padding: .15em .7em .15em 0; text-align: left; vertical-align: top; }
 .daskkcl td, .daskkcl th, .daskkcl tr { border: 0; background: none; }
 .daskkcl td { overflow-wrap: anywhere; }
-.daskkcl th { font-weight: 600; }
+.daskkcl th { font-weight: 600; white-space: nowrap; }
 .daskkcl .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.daskkcl .bar { display: inline-block; height: .75em; background: #0072B2; border-radius: 1px; min-width: 1px; }
+.daskkcl .bar { display: inline-block; height: .75em; background: #0072B2; border-radius: 1px; min-width: 1px;
+  vertical-align: middle; }
 .daskkcl .side { display: flex; flex-wrap: wrap; gap: 0 2.2em; align-items: flex-start; }
-.daskkcl .faint { color: #57606a; }
+.daskkcl .faint { opacity: .72; }
 .daskkcl details > summary { cursor: pointer; }
-@media (prefers-color-scheme: dark) { .daskkcl.alone { color: #e6e8eb; } .daskkcl.alone .faint { color: #9aa4ae; } }
 """
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _PAGE = """
-body { margin: 0 auto; padding: 1.2em; max-width: 66em; background: #fff; }
+body { margin: 0 auto; padding: 1.2em; max-width: 66em; background: #fff; color: #1b1f24; }
 h1 { font-size: 1.5em; margin: .2em 0; } h2 { font-size: 1.15em; margin: 1.6em 0 .4em; }
 figure { margin: 0; flex: 0 1 29em; max-width: 100%; } figure svg, figure img { max-width: 100%; height: auto; }
 figcaption { color: #57606a; font-size: .9em; }
@@ -96,8 +96,8 @@ def line(values: list[float], name: str, width: int = 260, height: int = 90) -> 
 
 
 def fragment(body: str) -> str:
-    """Return a piece for a notebook."""
-    return f'<div class="daskkcl alone"><style>{_STYLE}</style>{body}</div>'
+    """Return a piece for a notebook, in the colour of its letters: themes are light or dark."""
+    return f'<div class="daskkcl"><style>{_STYLE}</style>{body}</div>'
 
 
 def page(title: str, body: str) -> str:

@@ -96,7 +96,7 @@ def validity(
     (0.86, 0.2)
     """
     if not isinstance(model, KernelClusterer):
-        raise WrongTypeError(f"{model!r} is no model of daskkcl; pass one that was fitted.")
+        raise WrongTypeError(f"A {type(model).__name__} is no model of daskkcl: validity(model, rows), in this order.")
     check_is_fitted(model)
     source = model._open_new(X, component, storage_options)
     limit = as_limit(memory_limit)

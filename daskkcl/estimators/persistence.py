@@ -155,7 +155,10 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
         group = zarr.open_group(path, mode="r", zarr_format=3, storage_options=storage_options)
         description: Any = dict(group.attrs)[_MARK]
     except Exception as error:
-        raise InvalidInputError(f"{path!r} is not a saved daskkcl model ({type(error).__name__}).") from error
+        raise InvalidInputError(
+            f"{path!r} is not a saved daskkcl model, such as model.save and 'daskkcl fit --save' write: "
+            f"'daskkcl info {path}' says what it is."
+        ) from error
     check = _Checker(path)
     check(isinstance(description, dict) and description.get("format") == _FORMAT, "its format is not known here")
     algorithm = description.get("algorithm")

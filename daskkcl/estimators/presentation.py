@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..drawing import html
-from ..errors import DaskkclError, InvalidInputError, MemoryLimitError
+from ..errors import DaskkclError, InvalidInputError, MemoryLimitError, OutputError
 from ..random import as_key
 from ..schedules.predict import compute_here, lazy_labels
 from ..system import format_bytes
@@ -94,6 +94,8 @@ class Presented:
             raise InvalidInputError(f"{str(target)!r} exists; pass overwrite=True to replace it.")
         if not target.parent.is_dir():
             raise InvalidInputError(f"There is no folder {str(target.parent)!r} to write the page to.")
+        if not os.access(target.parent, os.W_OK | os.X_OK):  # before the passes that judge all rows
+            raise OutputError(f"The folder {str(target.parent)!r} cannot be written to (permission denied).")
         if validity is not None:
             check_choice("validity", validity, ("rows", "sample"))
         source = None if X is None else self._open_new(X, component, storage_options)  # type: ignore[attr-defined]
@@ -102,6 +104,8 @@ class Presented:
         try:
             half.write_text(text, encoding="utf-8")
             half.replace(target)
+        except OSError as error:
+            raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}.") from error
         finally:
             half.unlink(missing_ok=True)
         return target

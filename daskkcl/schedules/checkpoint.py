@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..blocks.locks import Lock
 from ..blocks.sources import local_path
-from ..errors import CheckpointError, DaskkclError, DaskkclWarning, InvalidInputError, StorageError
+from ..errors import CheckpointError, DaskkclError, DaskkclWarning, InvalidInputError, StorageError, reason
 from ..kernels import Kernel
 from ..kernels.rows import SparseRows, is_sparse
 from ..maps.stored import store_map
@@ -89,7 +89,7 @@ class Checkpoint:
         except DaskkclError:
             raise
         except Exception as error:
-            raise CheckpointError(f"The checkpoint {self.path!r} cannot be written: {error}.") from error
+            raise CheckpointError(f"The checkpoint {self.path!r} cannot be written: {reason(error)}.") from error
         try:
             yield
         finally:
@@ -109,7 +109,7 @@ class Checkpoint:
             if stored is None:
                 self._group.attrs[_MARK] = {"format": _FORMAT, "identity": self.identity, "run": self.run}
         except Exception as error:
-            raise CheckpointError(f"The checkpoint {self.path!r} cannot be written: {error}.") from error
+            raise CheckpointError(f"The checkpoint {self.path!r} cannot be written: {reason(error)}.") from error
 
     def load(self) -> dict[str, NDArray[Any]] | None:
         """Return the latest complete state of this very run, or None."""
@@ -194,7 +194,7 @@ class Checkpoint:
             for name in obsolete:
                 del self._group[name]
         except OSError as error:
-            raise StorageError(f"The checkpoint {self.path!r} cannot be written: {error}.") from error
+            raise StorageError(f"The checkpoint {self.path!r} cannot be written: {reason(error)}.") from error
 
     def _states(self) -> list[str]:
         names = [name for name in _members(self._group) if name.startswith("state-") and name[6:].isdecimal()]

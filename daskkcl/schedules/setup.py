@@ -356,6 +356,6 @@ def check_enough(problem: Problem, n_clusters: int, sample: Any) -> None:
     """Refuse more clusters than there are rows."""
     if n_clusters > len(sample):
         raise InvalidInputError(
-            f"n_clusters={n_clusters} is more than the {len(sample)} rows that can be used "
+            f"n_clusters={n_clusters} is more than the {len(sample)} row{'s' * (len(sample) != 1)} that can be used "
             f"(n_samples={problem.n_rows}). Pass a smaller n_clusters."
         )
