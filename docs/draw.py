@@ -60,40 +60,72 @@ def draw_algorithm(algo: str) -> None:
 
 
 def draw_choice() -> None:
-    """Draw how to choose an algorithm."""
-    figure, axes = plt.subplots(figsize=(9.6, 5.4), layout="constrained")
-    axes.set(xlim=(0, 100), ylim=(-5, 60))
+    """Draw how to choose an algorithm, a kernel and landmarks: questions from top to bottom, answers to the right."""
+    figure, axes = plt.subplots(figsize=(9.2, 11.4), layout="constrained")
+    axes.set(xlim=(0, 100), ylim=(-169, 3))
     axes.axis("off")
 
     def box(x: float, y: float, text: str, answer: bool = False) -> None:
-        style = {"boxstyle": "round,pad=0.5", "facecolor": "#0072B2" if answer else "#f1f3f5", "edgecolor": "0.6"}
-        axes.text(x, y, text, ha="center", va="center", fontsize=10, color="white" if answer else "black", bbox=style)
+        style = {"boxstyle": "round,pad=0.45", "facecolor": "#0072B2" if answer else "#f1f3f5", "edgecolor": "0.6"}
+        side, colour = ("left", "white") if x > 50 else ("center", "white" if answer else "black")
+        axes.text(x, y, text, ha=side, va="center", fontsize=10, color=colour, bbox=style)
 
-    def arrow(start: tuple[float, float], end: tuple[float, float], word: str) -> None:
-        axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "0.45", "shrinkA": 16, "shrinkB": 16})
+    def arrow(start: tuple[float, float], end: tuple[float, float], word: str, room: float) -> None:
+        line = {"arrowstyle": "-|>", "color": "0.45", "shrinkA": room, "shrinkB": room}
+        axes.annotate("", end, start, arrowprops=line)
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         axes.text(*middle, word, fontsize=8.5, color="0.25", ha="center", va="center", backgroundcolor="white")
 
-    questions = [
-        (56, "Degrees of membership?", "yes", "okfcm  ·  spkfcm  ·  rsekfcm"),
-        (45, "A stream, read once?", "yes", "partial_fit of pakcl  ·  okfcm  ·  skkmeans"),
-        (34, "Clusters of any shape?", "yes", "spectral"),
-        (23, "About equal sizes?", "yes", "pakcl"),
-        (12, "Number of clusters unknown?", "yes", "n_clusters='auto'  ·  lcpcl"),
-    ]
-    for k, (y, question, word, answer) in enumerate(questions):
-        box(24, y, question)
-        box(74, y, answer, answer=True)
-        arrow((36, y), (56, y), word)
-        arrow((24, y), (24, questions[k + 1][0] if k + 1 < len(questions) else -1), "no")
-    box(24, -1.5, "akkmeans", answer=True)
+    def part(top: float, title: str, questions: list[tuple[str, str]], otherwise: str) -> None:
+        axes.text(2, top, title, fontsize=13, fontweight="bold", va="center")
+        places = [top - 7 - 10 * k for k in range(len(questions) + 1)]
+        for y, (question, answer) in zip(places, questions):
+            box(27, y, question)
+            box(59, y, answer, answer=True)
+            arrow((46, y), (57, y), "yes", 0)
+            arrow((27, y), (27, y - 10), "no", 12)
+        box(27, places[-1], otherwise, answer=True)
+
+    part(
+        0,
+        "Which algorithm?",
+        [
+            ("Degrees of membership?", "okfcm  ·  spkfcm  ·  rsekfcm"),
+            ("A stream, read once?", "partial_fit of pakcl  ·  okfcm  ·  skkmeans"),
+            ("Clusters of any shape?", "spectral"),
+            ("About equal sizes?", "pakcl"),
+            ("Number of clusters unknown?", "n_clusters='auto'  ·  lcpcl"),
+            ("Small data, exact answers?", "kkmeans  ·  kfcm  ·  kcl"),
+        ],
+        "akkmeans",
+    )
+    part(
+        -79,
+        "Which kernel?",
+        [
+            ("Text, profiles: directions?", "cosine"),
+            ("Histograms?", "chi2  ·  histogram_intersection"),
+            ("Pixels, counts of parts?", "polynomial, rows of unit length"),
+            ("Outliers in single features?", "laplacian"),
+        ],
+        "rbf, with scale='standard'",
+    )
+    part(
+        -138,
+        "Which landmarks?",
+        [
+            ("Labels differ from seed to seed?", "n_landmarks=1000, 2000 ..."),
+            ("Too slow, or no room for them?", "n_landmarks=200, landmarks='kmeans'"),
+        ],
+        "500, drawn at random (the default)",
+    )
     figure.savefig(HERE / "guides" / "choosing.png", dpi=90)
     plt.close(figure)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    draw_choice()
     for name in daskkcl.algorithms():
         draw_algorithm(name)
         print(name, flush=True)
-    draw_choice()

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"
 
 
 @pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("sphinx", "myst_parser", "furo", "numpydoc")),
+    not all(importlib.util.find_spec(name) for name in ("sphinx", "myst_parser", "furo", "numpydoc", "latex2mathml")),
     reason="needs Sphinx: pip install 'daskkcl[docs]'",
 )
 def test_the_site_builds_without_a_warning(tmp_path):
@@ -28,6 +28,25 @@ def test_the_site_builds_without_a_warning(tmp_path):
         page = (tmp_path / "algorithms" / f"{algo}.html").read_text()
         assert f"{algo}.png" in page
         assert "Parameters" in page
+        assert "<math" in page
+        assert "\\(" not in page  # every equation was understood
+    everything = "".join(page.read_text() for page in tmp_path.rglob("*.html"))
+    assert not re.findall(r"<(?:script|link)[^>]*(?:src|href)=.https?://", everything)  # it is read without a network
+
+
+def test_every_public_name_is_documented():
+    pages = "".join(path.read_text() for path in (DOCS / "reference.md", *(DOCS / "algorithms").glob("*.md")))
+    for name in daskkcl.__all__:
+        place = {"DaskkclError": "automodule:: daskkcl.errors", "MemoryLimitError": "automodule:: daskkcl.errors"}
+        assert place.get(name, f":: daskkcl.{name}") in pages or name == "__version__", name
+
+
+def test_every_page_is_in_one_list_of_contents():
+    listed = []
+    for page in DOCS.rglob("*.md"):
+        for names in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            listed += [page.parent / f"{name}.md" for name in names.split("\n") if name and not name.startswith(":")]
+    assert sorted(listed) == sorted(page for page in DOCS.rglob("*.md") if page != DOCS / "index.md")
 
 
 def test_every_algorithm_has_a_page():
@@ -113,4 +132,4 @@ def test_the_first_examples_of_the_readme_run_as_they_stand(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Of all 200,000 rows" in (tmp_path / "run.html").read_text()
-    assert {"pixels.zarr", "result.zarr", "run.html", "model.zarr"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"pixels.zarr", "result.zarr", "run.html", "balanced.zarr"} <= {path.name for path in tmp_path.iterdir()}
