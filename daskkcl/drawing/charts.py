@@ -143,7 +143,7 @@ def _borders(axes: Any, points: Floats, labels: NDArray[Any], n_clusters: int, r
         from scipy.spatial import cKDTree
 
         scale = np.where(high > low, high - low, 1)
-        voters = min(len(points), max(7, len(points) // 40))
+        voters = min(len(points), max(7, len(points) // max(40, 4 * n_clusters)))  # a part of a cluster
         near = labels[cKDTree(points / scale).query(grid / scale, k=voters)[1].reshape(len(grid), -1)]
         field = np.array([np.bincount(row[row >= 0], minlength=n_clusters).argmax() for row in near])
     else:
@@ -232,8 +232,8 @@ def confusion(counts: NDArray[Any], names: list[Any], axes: Any = None) -> Any:
     if counts.size <= 400:
         for (row, column), share in np.ndenumerate(shares):
             if share >= 0.005:
-                axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7,
-                          color="white" if share > 0.55 else "black")  # fmt: skip
+                letters = {"fontsize": 10 if counts.size <= 36 else 7, "color": "white" if share > 0.55 else "black"}
+                axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", **letters)
     axes.set(xlabel="cluster", ylabel="known class", title="Known classes in clusters, in per cent")
     ticks_of_clusters(axes.xaxis, np.arange(n_clusters), [int(k) for k in order], 16)
     ticks_of_clusters(axes.yaxis, np.arange(n_classes), names)
