@@ -1,6 +1,6 @@
 """The notebooks of examples/ run from top to bottom, and are kept with what they showed."""
 
-import time
+import os
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def test_notebooks_run(path, tmp_path):
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem], reason=f"needs {NEEDS[path.stem]}: pip install {NEEDS[path.stem]}")
     notebook = read(path)
-    began = time.perf_counter()
+    began = sum(os.times()[2:4])
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    assert time.perf_counter() - began < 120
+    assert sum(os.times()[2:4]) - began < 200  # seconds of cores: two minutes on two of them, whoever else is there
     assert ends_with_a_picture(notebook)
