@@ -75,11 +75,11 @@ def part(results: Results) -> Part:
         "",
         "Other readings of Algorithm 2, tried in one to three runs each and not kept in the store. On USPS: the plain",
         "ratios of CPCL, thresholds of 10⁻⁴ to 10⁻⁸, a rate of 0.001, winners without frequencies, Eq. 17 as printed",
-        "(without K(x, x)): the seeds go to one place in each. Eqs. 22 and 24 as printed (the squared norm of the winner",
-        "in place of a product of two seeds) give, one within 0.02, 2 clusters with a PQ of 0.461 from two seeds and 2",
-        "with 0.426 from five, near what is published; but on Pendigits they leave one cluster. A territory of half the",
-        "area keeps 10 clusters of 10 seeds on Pendigits, with a PQ of 0.477, and 17 of 20, with 0.414; but on USPS it",
-        "leaves one. No reading gives the published figures of both.",
+        "(without K(x, x)): the seeds go to one place in each. Eqs. 22 and 24 as printed (the squared norm of the",
+        "winner in place of a product of two seeds) give, one within 0.02, 2 clusters with a PQ of 0.461 from two",
+        "seeds and 2 with 0.426 from five, near what is published; but on Pendigits they leave one cluster. A",
+        "territory of half the area keeps 10 clusters of 10 seeds on Pendigits, with a PQ of 0.477, and 17 of 20,",
+        "with 0.414; but on USPS it leaves one. No reading gives the published figures of both.",
     ]
     return Part(
         "Cooperative and penalised competitive learning",
