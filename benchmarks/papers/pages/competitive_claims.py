@@ -61,7 +61,9 @@ def claims(results: Results) -> list[Claim]:
             Claim.of(
                 f"AKCL and PAKCL are better than {METHODS[other]} (NMI, on average over m)",
                 [higher > 0 for higher in known.values()],
-                "; ".join(f"{name}, {METHODS[method]} {higher:+.0f} %" for (name, method), higher in known.items()),
+                "; ".join(
+                    f"{name}, {METHODS[method]} {round(higher):+d} %" for (name, method), higher in known.items()
+                ),
             )
         )
     early, sooner, notes, times = [], [], [], []
