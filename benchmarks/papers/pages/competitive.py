@@ -224,7 +224,7 @@ def _ratios(results: Results) -> list[str]:
         "coordinates. AKCL takes one step for each row, PAKCL one for each subset of 1,000. In Matlab, where the",
         "published times come from, each step costs more than its arithmetic, and products of matrices are faster than",
         "those of vectors. NumPy is alike: one epoch of each in NumPy, on coordinates of 10,000 rows, one thread,",
-        f"{runs_done(results, _BY_NAME['ratio, not compiled'])}, gives the published share. The package's loops are",
+        f"{runs_done(results, _BY_NAME['ratio, not compiled'])}, gives about that share. The package's loops are",
         "compiled, where a step for each row costs nothing but its arithmetic: ten epochs of each on coordinates of",
         f"all rows, {runs_done(results, _BY_NAME['ratio'])}. What PAKCL has here is not less arithmetic, but rows that",
         "can be met in parallel, by blocks, from storage; AKCL's cannot. Processor seconds:",
