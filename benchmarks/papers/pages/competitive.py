@@ -212,8 +212,8 @@ def _ratios(results: Results) -> list[str]:
             )
             cells = [_TITLES[title], f"{m:,}"]
             for found in (plain, compiled):
-                share = found["ratio_cpu"]
-                cells += [seconds(found["akcl_cpu"]), seconds(found["pakcl_cpu"])]
+                share, both = found["ratio_cpu"], (found["akcl_cpu"], found["pakcl_cpu"])
+                cells += [_milliseconds(one) if found is plain else seconds(one) for one in both]
                 cells.append("–" if share is None else f"{100 * share.value:.0f} %")
             rows.append([*cells, figure(compiled["akcl_nmi"]), figure(compiled["pakcl_nmi"])])
     head = ["data", "m", "NumPy: AKCL", "PAKCL", "share", "compiled: AKCL", "PAKCL", "share", "NMI, AKCL", "NMI, PAKCL"]
@@ -230,6 +230,10 @@ def _ratios(results: Results) -> list[str]:
         "can be met in parallel, by blocks, from storage; AKCL's cannot. Processor seconds:",
         *table(head, rows),
     ]
+
+
+def _milliseconds(mean: Any) -> str:
+    return "–" if mean is None else f"{1000 * mean.value:.0f} ms"
 
 
 def _epochs(results: Results) -> list[str]:
