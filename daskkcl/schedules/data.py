@@ -59,6 +59,7 @@ class RowReader:
         self._scaler = source.scaler if isinstance(source, ScaledSource) else None
         self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") and engine.local else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
+        self._begun: dict[int, int] = {}  # the first block of the current graph in each of them
         self._carried: dict[int, Any] = {}  # arrays of the graph before
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
@@ -82,6 +83,7 @@ class RowReader:
         elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
+            self._begun = dict.fromkeys(self._slabs, -1)
             for a, b in pairwise(edges):
                 yield self._cut(graph, array, a, b, window) if self._engine.local else (read_slab, array, a, b, None)
         else:
@@ -93,7 +95,10 @@ class RowReader:
         for slab in range(first, last):
             if slab not in self._slabs:
                 start, stop = slab_edges[slab], slab_edges[slab + 1]
-                self._slabs[slab] = graph.call(read_slab, array, start, stop, window.after())
+                # Of large slabs the next is read while blocks of this one are worked on.
+                after = window.after(self._begun.get(slab - 1))
+                self._slabs[slab] = graph.call(read_slab, array, start, stop, after)
+                self._begun[slab] = len(window.results)
         if last == first + 1:
             whole = (slab_edges[first], slab_edges[last]) == (a, b)
             slab, start = self._slabs[first], slab_edges[first]

@@ -139,9 +139,14 @@ class Window:
         self._graph, self._size = graph, size
         self._done: list[Any] = []
 
-    def after(self) -> Any:
-        """Return what the next task is to wait for: an argument that it need not use."""
-        return self._done[-self._size] if len(self._done) >= self._size else None
+    def after(self, block: int | None = None) -> Any:
+        """Return what the next task is to wait for: an argument that it need not use.
+
+        That is all results but the last few, or those up to a block, if that is sooner.
+        """
+        last = len(self._done) - self._size
+        last = last if block is None else min(last, block)
+        return self._done[last] if last >= 0 else None
 
     def add(self, result: Any) -> None:
         """Say which task gives the next result."""
