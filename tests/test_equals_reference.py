@@ -338,7 +338,7 @@ def test_default_walk():
     for n in (1, 99, 100, 5_000, 70_000, 10**6, 10**8):
         rows, epochs = default_walk(n, None, None)
         updates = math.ceil(n / rows) * epochs
-        assert 1 <= rows <= min(n, 16_384)
+        assert 1 <= rows <= min(n, 8192)
         assert updates >= 400 or epochs == 100
     assert default_walk(1000, 10, 3) == (10, 3)
 

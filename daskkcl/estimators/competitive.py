@@ -154,8 +154,8 @@ class PAKCL(CompetitiveStream, _Competitive):
     {common}
     {competitive}
     subset_size : int or "auto", default "auto"
-        Rows that meet the same centres; ``"auto"`` makes about six hundred subsets of a pass (100 to 16,384 rows), with
-        512 clusters and more at least two rows a cluster.
+        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 8,192 rows), with 512
+        clusters and more at least two rows a cluster.
     {nearest}
 
     Attributes

@@ -323,7 +323,7 @@ def meet_subsets(
 def default_walk(
     n_rows: int, subset_rows: int | None, n_epochs: int | None, n_clusters: int | None = None
 ) -> tuple[int, int]:
-    """Choose the subset size for about six hundred updates a pass, and as many epochs as give four hundred updates.
+    """Choose the subset size for about a thousand updates a pass, and as many epochs as give four hundred updates.
 
     Large subsets are such as can be dealt. They have at least two rows for each of many clusters; that is no reason for
     more epochs.
@@ -331,12 +331,12 @@ def default_walk(
     Examples
     --------
     >>> default_walk(70_000, None, None), default_walk(1797, None, None), default_walk(4_000_000, None, None)
-    ((116, 1), (100, 23), (4096, 1))
+    ((100, 1), (100, 23), (4096, 1))
     """
-    rows = subset_rows or max(1, min(n_rows, max(100, n_rows // 600)))
+    rows = subset_rows or max(1, min(n_rows, max(100, n_rows // 1000)))
     epochs = n_epochs or max(1, min(100, math.ceil(400 / math.ceil(n_rows / rows))))
-    if subset_rows is None and rows >= 4096:
-        rows = min(16_384, rows // 4096 * 4096)
+    if subset_rows is None and rows > 2048:
+        rows = 4096 if rows < 8192 else 8192
     if subset_rows is None and n_clusters is not None and n_clusters >= MANY:
         rows = min(n_rows, max(rows, 2 * n_clusters))
     return rows, epochs
