@@ -154,7 +154,7 @@ class PAKCL(CompetitiveStream, _Competitive):
     {common}
     {competitive}
     subset_size : int or "auto", default "auto"
-        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 8,192 rows), with 512
+        Rows that meet the same centres; ``"auto"`` makes about a thousand subsets of a pass (100 to 8,192 rows), of 512
         clusters and more at least two rows a cluster.
     {nearest}
 
