@@ -144,13 +144,19 @@ def test_a_given_order_is_used_in_every_epoch(X, cls):
     few = {} if cls is KCL else {"landmarks": X[::9]}
     shared = {**COMMON, **few, "gamma": 0.2, "init": random_labels(), "tol": 0, "order": order, "max_epochs": 2}
     shared |= {"rate_start": 1.0, "rate_end": 1e-5}
-    model = cls(C, **shared).fit(X)
-    Y, r = landmark_coordinates(X, X if cls is KCL else X[::9], KERNELS["rbf"][1])
-    first = kernel_kmeans.initial_centres_from_labels(Y, random_labels(), C)
-    twin, more = (competitive.pakcl, (100,)) if cls is PAKCL else (competitive.akcl, ())
-    twin = twin(Y, r, first, np.bincount(random_labels()).astype(float), [order, order], *more, tol=0)
-    d = squared_distances(Y, r, twin.centres)
-    assert_allclose(np.sort(model.transform(X)), np.sort(np.sqrt(d)), rtol=1e-6, atol=1e-6)
+    model, init = cls(C, **shared).fit(X), random_labels()
+    twin_kernel = KERNELS["rbf"][1]
+    if cls is KCL:
+        K = twin_kernel(X, X)
+        twin = competitive.kcl(K, init, [order, order], tol=0)
+        d = np.maximum(kernel_distances(K, K, np.diag(K), twin.centres)[0], 0)
+    else:
+        Y, r = landmark_coordinates(X, X[::9], twin_kernel)
+        rule, more = (competitive.pakcl, (100,)) if cls is PAKCL else (competitive.akcl, ())
+        first = kernel_kmeans.initial_centres_from_labels(Y, init, C)
+        twin = rule(Y, r, first, np.bincount(init).astype(float), [order, order], *more, tol=0)
+        d = squared_distances(Y, r, twin.centres)
+    assert_same_clusters(model, X, d, competitive.winners_of(d, twin.counts, "frequency"))
     lazy = da.from_array(X, chunks=(37, 2))
     assert_array_equal(cls(C, **shared).fit(lazy).labels_.compute(), model.labels_)
 
@@ -327,6 +333,31 @@ def test_rivals_equal_their_twins(X, name, space):
     assert_allclose(path[0] @ path[1].T, first @ centres.T, atol=1e-8)
 
 
+SEEDED = {**RIVALS, "cpcl": ({}, lambda *a: seeds.cpcl(*a, 0.02, False))}
+
+
+@pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+@pytest.mark.parametrize("start", ["rows", "centres", "labels"])
+@pytest.mark.parametrize("name", [*SEEDED, "core"])
+def test_seeds_and_order_can_be_given(X, name, start):
+    rows, order = np.array([3, 77, 120, 41]), np.random.default_rng(2).permutation(N)
+    labels = random_labels()
+    init = {"rows": rows, "centres": X[rows], "labels": labels}[start]
+    first = kernel_kmeans.initial_centres_from_labels(X, labels, C) if start == "labels" else X[rows]
+    wins = np.bincount(labels).astype(float) if start == "labels" else np.ones(C)
+    own = SEEDED[name][0] if name != "core" else {"width": 0.9, "suppression": 3.0, "width_rate": 0.1}
+    model = daskkcl.algorithms()[name](
+        C, **COMMON, **own, init=init, order=order, eta=0.02, tol=0, max_epochs=1, merge_tol=0, record=True
+    ).fit(X)
+    if name == "core":
+        centres, _, _ = seeds.core(X, np.zeros(N), first, wins, np.full(C, 0.9), order, 0.02, 0.9, 3.0, 0.1)
+    else:
+        centres, _ = SEEDED[name][1](X, np.zeros(N), first, wins, order)
+    path = whole_path(model, 1)
+    assert_allclose(path[0], first, rtol=1e-12, atol=1e-12)
+    assert_allclose(path[1], centres, rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 @pytest.mark.parametrize("n_centres", [1, 7, 8, 9])
 def test_rows_in_pairs_equal_one_at_a_time(n_rows, n_centres):
@@ -421,6 +452,13 @@ def test_fast_kscl_equals_its_twin(X, kernel, reach_start):
     d = squared_distances(Y, r, seeds.neural_gas(Y, r, Y[rows], reaches))
     assert_same_clusters(model, X, d, d.argmin(axis=1))
     assert model.n_iter_ == 5
+
+
+def test_fast_kscl_in_input_space_equals_its_twin(X):
+    rows, none = np.array([3, 77, 120, 41]), np.zeros(N)
+    model = FastKSCL(C, **COMMON, map="identity", init=rows, max_iter=3, reach_start=2.0, reach_end=0.5).fit(X)
+    d = squared_distances(X, none, seeds.neural_gas(X, none, X[rows], [2.0, 1.0, 0.5]))
+    assert_same_clusters(model, X, d, d.argmin(axis=1))
 
 
 # --- exact kernel k-means -----------------------------------------------------------------------------------------

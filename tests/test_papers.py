@@ -11,9 +11,9 @@ from benchmarks.papers import __main__ as command
 from benchmarks.papers import competitive, cooperative, embedding, fuzzy, sparse_kernel
 from benchmarks.papers.data import PREPARED, Sets
 from benchmarks.papers.experiments import Cell, Experiment, cells, grid
-from benchmarks.papers.page import parts_of, render, write_page
+from benchmarks.papers.page import _repeated, parts_of, render, write_page
 from benchmarks.papers.pages.parts import Claim
-from benchmarks.papers.running import Inside, Worker, run_cells
+from benchmarks.papers.running import Inside, Worker, repeat_cells, run_cells
 from benchmarks.papers.store import DEFAULT, Results, Store
 from tests.data_sets import FOLDER
 
@@ -83,6 +83,52 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     mean = results.mean("toy", "one", "value", m=2)
     assert (mean.value, mean.n) == (3.0, 3)
     assert results.mean("toy", "one", "value", m=7) is None
+
+
+def test_stored_cells_can_be_done_again(tmp_path, monkeypatch):
+    """One of each method; what differs is told and kept, and the same code does not do them once more."""
+    store, said, worker = Store(tmp_path / "results.jsonl"), [], Inside(tmp_path)
+    run_cells(cells((toy(),)), store, worker, say=said.append)
+    assert "code" in Results(store.records()).runs[0]
+    assert repeat_cells(cells((toy(),)), store, worker, say=said.append) == 0
+    assert said[-1].endswith("seed 0: the same")
+    monkeypatch.setattr("benchmarks.papers.running.code_digest", lambda: "another")
+    changed = Experiment("toy", "one", "Table 1", breaks, grid(m=[1, 2]), runs=3)
+    assert repeat_cells(cells((changed,)), store, worker, stop_after=-1, say=said.append) == 1
+    assert repeat_cells(cells((changed,)), store, worker, say=said.append) == 0
+    assert said[-1].endswith("value None for 1")
+    monkeypatch.undo()
+    count = len(said)
+    assert repeat_cells(cells((toy(),)), store, worker, say=said.append) == 0
+    assert len(said) == count
+    results = Results(store.records())
+    assert [one["differs"] for one in results.again] == [{"value": [1, None]}]
+    assert len(results.rows) == 6
+
+
+def test_the_page_says_what_came_of_doing_runs_again():
+    again = [
+        {"again": ["toy", "one", [], seed], "differs": differs, "code": ""}
+        for seed, differs in enumerate([{}, {"nmi": [0.5, 0.502]}, {"iterations": [3, 4]}])
+    ]
+    text = " ".join(_repeated(Results(again)))
+    assert "3 of them" in text
+    assert "1 gave the same figures" in text
+    assert "0.0020 at most" in text
+    assert not _repeated(Results([]))
+
+
+def test_epochs_give_enough_updates():
+    assert competitive.epochs_of(70_000, 1000) == 9
+    assert competitive.epochs_of(70_000, 100) == 1
+    assert competitive.epochs_of(500, 1000) == 100
+
+
+def test_five_seeds_find_three_gaussians():
+    """Figure 2 of the paper on cooperative learning."""
+    found = cooperative.run_gaussians({"k": 5}, 0, None)
+    assert found["clusters"] == 3
+    assert found["off"] < 0.1
 
 
 def test_a_cell_that_fails_is_a_result_and_the_others_go_on(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.papers import competitive, cooperative, embedding, fuzzy, sparse_kernel
 from benchmarks.papers.experiments import Experiment, cells
-from benchmarks.papers.running import Worker, run_cells
+from benchmarks.papers.running import Worker, repeat_cells, run_cells
 from benchmarks.papers.store import DEFAULT, Store
 
 _FURTHER = tuple(one for one in competitive.EXPERIMENTS if one.name not in competitive.PUBLISHED_FIRST)
@@ -58,6 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--seeds", type=int, help="at most so many seeds of each experiment")
     run.add_argument("--stop-after", type=float, help=f"seconds; exit code {TIME_IS_UP} if cells are left then")
     run.add_argument("--list", action="store_true", help="only say what there is to do")
+    run.add_argument(
+        "--again", action="store_true", help="one stored cell of each method anew: has its answer changed?"
+    )
     page = commands.add_parser("page", help="write the page and its pictures")
     page.add_argument("--store", type=Path, default=DEFAULT)
     page.add_argument("--out", type=Path, default=Path(__file__).resolve().parents[2] / "docs")
@@ -73,7 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     worker = Worker(options.data)
     try:
-        left = run_cells(cells(experiments, options.quick, options.seeds), store, worker, options.stop_after, _say)
+        wanted, do = cells(experiments, options.quick, options.seeds), repeat_cells if options.again else run_cells
+        left = do(wanted, store, worker, options.stop_after, _say)
     finally:
         worker.close()
     return TIME_IS_UP if left else 0

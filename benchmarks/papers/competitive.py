@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = ["CLASSES", "EXPERIMENTS", "FIGURES", "METHODS", "PUBLISHED_FIRST", "S
 SIZES = (50, 100, 200, 500, 1000, 2000)
 SUBSETS = (100, 500, 1000, 2000, 5000, 10_000, 35_000)
 _ROWS_OF_A_SUBSET = 1000
+_UPDATES, _ROWS_OF_AN_UPDATE = 600, 100  # that epochs give at least; rows met singly that count as one
 PUBLISHED_RATES = {"rate_start": 1.0, "rate_end": 1e-5}
 
 #: l of the Gaussian width, sigma^2 = l times the mean squared distance: the best of the experiment "width" (see there)
@@ -61,6 +63,11 @@ def kernel_of(name: str, kind: str, X: Any, width: float | None = None) -> Any:
     return daskkcl.kernels.Rbf(1 / (2 * width * mean_squared_distance(X)))
 
 
+def epochs_of(n_rows: int, subset: int) -> int:
+    """Return how many epochs give enough updates: said here, so that no default changes it. 100 are tried apart."""
+    return min(100, math.ceil(_UPDATES / math.ceil(n_rows / subset)))
+
+
 def run(settings: Settings, seed: int, sets: Any) -> dict[str, float]:
     """One run of a method on a set; times are of making its coordinates and of clustering together."""
     name, method, m = settings["set"], settings["method"], settings.get("m")
@@ -71,11 +78,10 @@ def run(settings: Settings, seed: int, sets: Any) -> dict[str, float]:
         return _found(y, model, c, times)
     kernel = kernel_of(name, settings["kernel"], X, settings.get("width"))
     if method in ("akcl", "pakcl"):
-        own: dict[str, Any] = {"tol": settings.get("tol", 1e-4)}  # the published one
-        own["max_epochs"] = settings.get("epochs", "auto")  # the published 100 are tried apart
+        own: dict[str, Any] = {"tol": settings.get("tol", 1e-4), **PUBLISHED_RATES}  # the published one, and ones
         if method == "pakcl":
             own["subset_size"] = min(settings.get("subset", _ROWS_OF_A_SUBSET), len(X))
-            own |= PUBLISHED_RATES
+        own["max_epochs"] = settings.get("epochs") or epochs_of(len(X), own.get("subset_size", _ROWS_OF_AN_UPDATE))
         if method == "pakcl" or "epochs" in settings:
             own["init"] = (
                 "random-labels-all"  # published; counts of all rows keep frequencies still in one or two epochs
@@ -83,7 +89,9 @@ def run(settings: Settings, seed: int, sets: Any) -> dict[str, float]:
         model, times = fit(X, method, c, seed, kernel=kernel, n_landmarks=m, **own)
         return _found(y, model, c, times)
     if method == "kcl":
-        model, times = fit(X, "kcl", c, seed, kernel=kernel, init="random-labels")
+        model, times = fit(
+            X, "kcl", c, seed, kernel=kernel, init="random-labels", max_epochs=epochs_of(len(X), _ROWS_OF_AN_UPDATE)
+        )
         return _found(y, model, c, times)
     labels = random_labels(len(X), c, seed)
     if method == "kkmeans":
@@ -295,7 +303,7 @@ EXPERIMENTS = (
         "Fashion-MNIST",
         "a further set",
         run,
-        tuple(one for one in _figure("fashion", "gaussian", (100, 500, 1000)) if one["method"] != "rpcl"),
+        _figure("fashion", "gaussian", (100, 500, 1000)),
         runs=10,
         quick=lambda settings: False,
     ),
@@ -304,7 +312,7 @@ EXPERIMENTS = (
         "Covertype",
         "a further set",
         run,
-        tuple(one for one in _figure("covtype", "gaussian", (100, 300)) if one["method"] not in ("rpcl", "kcl")),
+        _figure("covtype", "gaussian", (100, 300)),
         runs=10,
         quick=lambda settings: False,
     ),

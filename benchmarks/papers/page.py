@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from benchmarks.papers.pages import competitive, cooperative, embedding, fuzzy, sparse_kernel
@@ -59,12 +60,14 @@ def render(store: Store, parts: list[Part]) -> str:
         "Seeds are 0, 1, 2 and so on, the same for every method. Each table says how many it has; where there are",
         "fewer than the paper's, differences of a hundredth or two may be chance. Times are processor seconds of all",
         "threads, taken while other programs used the machine: good for ratios and orders of magnitude, no more.",
+        *_repeated(results),
         "",
         "```",
         "make papers-quick DATA=folder   # one seed of a part, about ten minutes",
         "make papers DATA=folder         # everything, many hours; may be stopped, and goes on where it was",
         "python -m benchmarks.papers run --list",
         "python -m benchmarks.papers run --data folder --seeds 3",
+        "python -m benchmarks.papers run --data folder --again   # some stored runs anew: are the answers the same?",
         "python -m benchmarks.papers run --data folder --only fuzzy --only 'competitive/Figure 4'",
         "```",
         "",
@@ -99,6 +102,25 @@ def _setting(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in last["versions"].items())
     cores = {2: "two", 4: "four", 8: "eight"}.get(last["cores"], str(last["cores"]))
     return f"A machine of {cores} cores that others used at the same time; Python {last['python']}, {versions}."
+
+
+def _repeated(results: Results) -> list[str]:
+    """Say what came of doing stored runs again: they were made while the package changed."""
+    if not results.again:
+        return []
+    other = [one["differs"] for one in results.again if one["differs"]]
+    shares = [
+        abs(after - before)
+        for differs in other
+        for name, (before, after) in differs.items()
+        if name.split()[0] in ("nmi", "ari", "pq", "ri") and after is not None
+    ]
+    note = f" The others differ by {max(shares):.4f} at most (NMI, ARI, PQ, RI)." if shares else ""
+    return textwrap.wrap(
+        f"The package changed while these runs were made. {len(results.again)} of them, of all five papers, were done "
+        f"again later: {len(results.again) - len(other)} gave the same figures to the last digit.{note}",
+        width=110,
+    )
 
 
 def _tidy(text: str) -> str:

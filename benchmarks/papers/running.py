@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import multiprocessing
 import time
 import warnings
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.experiments import Cell
-from benchmarks.papers.store import Store
+from benchmarks.papers.store import Results, Store, code_digest, record_key
 
-__all__ = ["Inside", "Worker", "run_cells"]
+__all__ = ["Inside", "Worker", "repeat_cells", "run_cells"]
 
 
 def run_cells(
@@ -40,6 +41,34 @@ def run_cells(
         left = sum(costs.expect(other) for other in waiting[number + 1 :])
         what = outcome.get("failed") or f"{took:.1f} s"
         say(f"[{done + number + 1}/{len(all_cells)}, {_duration(left)} left] {cell.title}: {what}")
+    return 0
+
+
+def repeat_cells(
+    cells: Iterable[Cell],
+    store: Store,
+    worker: Worker | Inside,
+    stop_after: float | None = None,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Do stored cells again, the quickest of each method of each experiment; return how many are left.
+
+    Those that the same code did again before are not done once more.
+    """
+    results = Results(store.records())
+    times = {record_key(row): row.get("seconds", 0.0) for row in results.rows}
+    known = {json.dumps(one["again"]) for one in results.again if one["code"] == code_digest()}
+    chosen: dict[Any, Cell] = {}
+    for cell in sorted((one for one in cells if one.key in times), key=lambda one: times[one.key]):
+        chosen.setdefault((cell.experiment.paper, cell.experiment.name, cell.settings.get("method")), cell)
+    waiting = [cell for cell in chosen.values() if cell.key not in known]
+    began = time.perf_counter()
+    for number, cell in enumerate(waiting):
+        if stop_after is not None and time.perf_counter() - began > stop_after:
+            return len(waiting) - number
+        found = store.compare(cell, worker.measure(cell))
+        what = ", ".join(f"{name} {after} for {before}" for name, (before, after) in found.items())
+        say(f"[{number + 1}/{len(waiting)}] {cell.title}: {what or 'the same'}")
     return 0
 
 

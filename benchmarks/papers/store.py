@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.metadata as metadata
 import json
 import math
@@ -12,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import daskkcl
 from benchmarks.papers.experiments import Cell, key
 from daskkcl.system import cpu_count
 
-__all__ = ["DEFAULT", "Mean", "Results", "Store"]
+__all__ = ["DEFAULT", "Mean", "Results", "Store", "code_digest", "differences", "record_key"]
 
 DEFAULT = Path(__file__).parent / "results.jsonl"
 _VERSIONS = ("daskkcl", "numpy", "scipy", "numba", "dask", "scikit-learn")
@@ -47,7 +50,7 @@ class Store:
 
     def finished(self) -> set[str]:
         """Return the keys of cells that need not be done again: those that failed are among them."""
-        return {_key(record) for record in self.records() if "seed" in record}
+        return {record_key(record) for record in self.records() if "seed" in record}
 
     def add(self, cell: Cell, outcome: dict[str, Any]) -> None:
         """Write what came of a cell: figures, or why there are none."""
@@ -56,12 +59,24 @@ class Store:
         where = {"paper": cell.experiment.paper, "experiment": cell.experiment.name}
         self._append({**where, "settings": cell.settings, "seed": cell.seed, **_rounded(outcome), "run": self.run})
 
+    def compare(self, cell: Cell, outcome: dict[str, Any]) -> dict[str, Any]:
+        """Write by what a cell that was done again differs from the stored one, and return it."""
+        before = next(
+            record for record in reversed(self.records()) if "seed" in record and record_key(record) == cell.key
+        )
+        found = differences(before, _rounded(outcome))
+        if not self.run:
+            self._begin_run()
+        self._append({"again": json.loads(cell.key), "differs": found, "code": code_digest(), "run": self.run})
+        return found
+
     def _begin_run(self) -> None:
         """Write what figures of this run depend on."""
         earlier = sum("versions" in record for record in self.records())
         self.run = f"run {earlier + 1}"
         versions = {name: _version(name) for name in _VERSIONS}
         about = {"python": platform.python_version(), "system": platform.system(), "cores": cpu_count()}
+        about["code"] = code_digest()
         self._append({"run": self.run, **about, "load": round(os.getloadavg()[0], 1), "versions": versions})
 
     def _append(self, record: dict[str, Any]) -> None:
@@ -91,7 +106,8 @@ class Results:
 
     def __init__(self, records: list[dict[str, Any]]) -> None:
         self.runs = [record for record in records if "versions" in record]
-        last = {_key(record): record for record in records if "seed" in record}  # a cell done again counts once
+        self.again = list({json.dumps(one["again"]): one for one in records if "again" in one}.values())
+        last = {record_key(record): record for record in records if "seed" in record}  # a cell done again counts once
         self.rows = list(last.values())
 
     def select(self, paper: str, experiment: str, **settings: Any) -> list[dict[str, Any]]:
@@ -117,8 +133,31 @@ class Results:
         return [row["failed"] for row in self.select(paper, experiment, **settings) if "failed" in row]
 
 
-def _key(record: dict[str, Any]) -> str:
+def record_key(record: dict[str, Any]) -> str:
+    """Return what the cell of a record is known by."""
     return key(record["paper"], record["experiment"], record["settings"], record["seed"])
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures that are not the same, before and after; times are not compared, nor what is not a figure.
+
+    Examples
+    --------
+    >>> differences({"seed": 0, "nmi": 0.5, "cpu": 1.2}, {"nmi": 0.4, "cpu": 1.3})
+    {'nmi': [0.5, 0.4]}
+    """
+    skipped = ("paper", "experiment", "settings", "seed", "run", "took")
+    names = [name for name in before if name not in skipped and not any(one in name for one in ("seconds", "cpu"))]
+    return {name: [before[name], after.get(name)] for name in names if before[name] != after.get(name)}
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return what the package's code is known by."""
+    folder, total = Path(daskkcl.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()[:12]
 
 
 def _rounded(outcome: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,13 @@ _DPI = 95
 Series = Mapping[str, Sequence[tuple[float, float]]]
 
 
-def panels(specs: Sequence[dict[str, Any]], columns: int = 2, level: Sequence[str] = ()) -> Any:
+def panels(
+    specs: Sequence[dict[str, Any]], columns: int = 2, level: Sequence[str] = (), styled: Sequence[str] = ()
+) -> Any:
     """Return a figure of panels, each given by title, axis names, and series of points by name.
 
-    A series of one point is a level line, as the papers draw methods that have no sampling size.
+    A series of one point is a level line, as the papers draw methods that have no sampling size. Names in `styled` have
+    the same colour and marks in all figures.
     """
     import matplotlib
 
@@ -25,7 +28,7 @@ def panels(specs: Sequence[dict[str, Any]], columns: int = 2, level: Sequence[st
 
     rows = -(-len(specs) // columns)
     drawn, axes = plt.subplots(rows, columns, figsize=(4.6 * columns, 3.3 * rows), layout="constrained", squeeze=False)
-    names = list(dict.fromkeys(name for spec in specs for name in spec["series"]))
+    names = list(dict.fromkeys([*styled, *(name for spec in specs for name in spec["series"])]))
     for axis, spec in zip(axes.flat, specs, strict=False):
         for name, points in spec["series"].items():
             style, colour = _STYLES[names.index(name) % len(_STYLES)], f"C{names.index(name) % 10}"
