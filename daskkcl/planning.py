@@ -14,7 +14,7 @@ from html import escape
 from .errors import MemoryLimitError
 from .system import format_bytes
 
-__all__ = ["Plan", "Stage", "block_edges", "make_plan", "tile_rows"]
+__all__ = ["Plan", "Stage", "block_edges", "make_plan", "more_memory", "tile_rows"]
 
 # Tiles: the unit of arithmetic. Their size depends on the problem only, never on chunks, memory or threads, so that
 # every floating-point operation is the same whatever carries it out.
@@ -200,6 +200,7 @@ def make_plan(
     scratch_bytes: int = 0,
     fewest_threads: int = 1,
     shares: int = 1,
+    limit_host: str = "",
 ) -> Plan:
     """Fit all stages under the limit, then keep what still fits.
 
@@ -217,6 +218,8 @@ def make_plan(
         A dask worker runs a task on each of its threads, whatever we plan: then all of them.
     shares : int
         Workers among which what is kept is divided, as far as one may rely on it.
+    limit_host : str
+        The host of the worker that has room for no more than the limit, if nobody asked for so little.
     """
     slack = _SLACK_BYTES + min(_SLACK_MOST, int(_SLACK_SHARE * limit_bytes))
     free = limit_bytes - base_bytes - slack
@@ -225,7 +228,15 @@ def make_plan(
     if needed > free:
         worst = max(smallest, key=lambda layout: layout.peak_bytes)
         raise MemoryLimitError(
-            _refusal(stages[smallest.index(worst)], worst, base_bytes + slack, needed, limit_bytes, fewest_threads),
+            _refusal(
+                stages[smallest.index(worst)],
+                worst,
+                base_bytes + slack,
+                needed,
+                limit_bytes,
+                fewest_threads,
+                limit_host,
+            ),
             needed_bytes=base_bytes + slack + needed,
             allowed_bytes=limit_bytes,
         )
@@ -279,7 +290,14 @@ def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int, fewest_th
     return Layout(stage.name, quantum, fewest_threads, peak(quantum, fewest_threads), quantum)
 
 
-def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int, threads: int = 1) -> str:
+def more_memory(needed: float) -> str:
+    """Say with how much memory workers have to be started: dask begins to write data to disk at seven tenths of it."""
+    return f"Start workers with {format_bytes(1.5 * needed)} of memory or more"
+
+
+def _refusal(
+    stage: Stage, layout: Layout, base: int, needed: int, limit: int, threads: int = 1, limit_host: str = ""
+) -> str:
     parts = {
         f"{stage.quantum:,} rows at a time": stage.quantum * stage.row_bytes,
         "chunks of the data, which are decoded whole": stage.unit_bytes,
@@ -294,9 +312,12 @@ def _refusal(stage: Stage, layout: Layout, base: int, needed: int, limit: int, t
     remedy = stage.remedy or remedy
     if threads > 1 and layout.block_rows and not stage.remedy:
         remedy += f", or start workers with fewer than {threads} threads"
+    enough = 1.05 * (base + needed)
     return (
-        f"The stage '{layout.name}' needs at least {format_bytes(base + needed)}, "
-        f"and memory_limit allows {format_bytes(limit)}. The process itself takes {format_bytes(base)}; "
+        f"The stage '{layout.name}' needs at least {format_bytes(base + needed)}, and "
+        + (f"the worker on {limit_host} has room for" if limit_host else "memory_limit allows")
+        + f" {format_bytes(limit)}. The process itself takes {format_bytes(base)}; "
         f"the largest part of the rest is {largest} ({format_bytes(parts[largest])}). "
-        f"Raise memory_limit to {format_bytes(1.05 * (base + needed))} or more, or {remedy}."
+        + (more_memory(enough) if limit_host else f"Raise memory_limit to {format_bytes(enough)} or more")
+        + f", or {remedy}."
     )

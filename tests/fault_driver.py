@@ -50,9 +50,13 @@ class Log:
             return []
 
 
-def run(data, log, pause, parameters, keep):
-    """Fit in this process: slowly, with a line for every stage and for every chunk that is written."""
+def run(data, log, pause, parameters, keep, scheduler):
+    """Fit in this process: slowly, with a line for every stage and for every chunk that is written here."""
     small_rounds()
+    if scheduler:
+        from distributed import Client
+
+        parameters = {**parameters, "client": Client(scheduler_file=scheduler)}
     if not keep:
         from daskkcl.schedules import setup
 
@@ -82,11 +86,22 @@ def run(data, log, pause, parameters, keep):
 
 
 def kill_again_and_again(
-    data, folder, parameters, n_kills, seed, after="stage", longest=1.0, pause=0.004, kill="SIGKILL", keep=True
+    data,
+    folder,
+    parameters,
+    n_kills,
+    seed,
+    after="stage",
+    longest=1.0,
+    pause=0.004,
+    kill="SIGKILL",
+    keep=True,
+    scheduler="",
 ):
     """Kill runs at random moments after a line that begins with `after`, until `n_kills` have been killed.
 
-    A run that ends by itself is followed by a new one with another checkpoint and output.
+    A run that ends by itself is followed by a new one with another checkpoint and output. With the file of a
+    `scheduler` they compute on its workers.
     """
     rng = random.Random(seed)
     killed, rounds, findings = 0, 0, []
@@ -101,7 +116,7 @@ def kill_again_and_again(
         if pid == 0:
             code = 1
             try:
-                run(data, log, pause, own, keep)
+                run(data, log, pause, own, keep, scheduler)
                 code = 0
             except SystemExit as error:
                 print(error, file=sys.stderr)

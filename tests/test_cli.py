@@ -5,8 +5,10 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from importlib import metadata
 from pathlib import Path
@@ -134,6 +136,28 @@ def test_a_scheduler_computes_the_same(table):
     assert there["objective"] == here["objective"]
     labels = [zarr.open_group(name)["labels"][:] for name in ("out.zarr", "again.zarr")]
     np.testing.assert_array_equal(*labels)
+
+
+def test_a_scheduler_that_is_none(table, monkeypatch):
+    """Nobody there, somebody who does not answer, somebody who speaks another language, a file of something else."""
+    monkeypatch.setattr("daskkcl.cli.common._ANSWER_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as web:
+
+        def answer():
+            connection, _ = web.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(100)
+
+        threading.Thread(target=answer, daemon=True).start()
+        ports = [9, silent.getsockname()[1], web.getsockname()[1]]
+        for address in [f"tcp://127.0.0.1:{port}" for port in ports] + ["nonsense://a:1"]:
+            began = time.monotonic()
+            answered = call("fit", table, "--scheduler", address, code=1).stderr
+            assert "No dask scheduler answers at" in answered
+            assert time.monotonic() - began < 10
+    Path("other.json").write_text("{}")
+    assert "has not written this file" in call("fit", table, "--scheduler", "other.json", code=2).stderr
 
 
 def test_plan_says_what_it_would_take(table):

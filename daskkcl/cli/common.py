@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import json
@@ -22,6 +23,7 @@ from ..errors import DaskkclError, DaskkclWarning, InvalidInputError, MemoryLimi
 __all__ = ["check_place", "connected", "emit", "runs", "table", "with_options"]
 
 RUN_FAILED, USAGE, NO_MEMORY, INTERRUPTED = 1, 2, 3, 130
+_ANSWER_SECONDS = 10  # in which a scheduler has to answer
 
 
 class _Failure(click.ClickException):
@@ -231,10 +233,11 @@ def connected(address: str | None) -> Iterator[Any]:
         )
     import distributed
 
-    kind = {"scheduler_file": address} if os.path.isfile(address) else {"address": address}
+    place = _address_in(address) if os.path.isfile(address) else address
     try:
-        client = distributed.Client(**kind, timeout="10s", set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+        asyncio.run(_knock(place))  # first: a client that finds nobody takes its time to go, and says so at length
+        client = distributed.Client(place, timeout=_ANSWER_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, MemoryError) as error:  # what is no scheduler may promise huge messages
         raise _Failure(
             f"No dask scheduler answers at {address!r} ({type(error).__name__}: {error}). Start one with 'dask "
             "scheduler' and workers with 'dask worker ADDRESS', or leave out --scheduler to compute here.",
@@ -242,3 +245,24 @@ def connected(address: str | None) -> Iterator[Any]:
         ) from None
     with client:
         yield client
+
+
+def _address_in(path: str) -> str:
+    """Return the address in a file that a scheduler has written."""
+    with open(path, "rb") as file:
+        try:
+            return str(json.load(file)["address"])
+        except (ValueError, TypeError, KeyError):
+            raise InvalidInputError(
+                f"--scheduler {path}: 'dask scheduler --scheduler-file' has not written this file."
+            ) from None
+
+
+async def _knock(address: str) -> None:
+    """Raise unless somebody who speaks dask's language answers at an address."""
+    from distributed.comm.core import connect
+    from distributed.security import Security
+
+    arguments = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=_ANSWER_SECONDS, **arguments), _ANSWER_SECONDS + 1)
+    await comm.close()

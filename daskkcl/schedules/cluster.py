@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -152,6 +153,7 @@ class Cluster:
 
     def results(self, futures: list[Any], graph: Graph | None) -> list[Any]:
         """Wait for futures and fetch what they stand for."""
+        _give_way()
         # Not distributed.wait with a timeout: what it raises holds on to the futures until the next garbage collection.
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(over,), daemon=True)
@@ -189,6 +191,7 @@ class Cluster:
         """
         from distributed import wait
 
+        _give_way()
         while True:
             try:
                 with self.client.as_current():
@@ -275,6 +278,17 @@ class Cluster:
             rows,
             numbers,
         )
+
+
+def _give_way() -> None:
+    """Let another task have the thread of this one, if this is a task: it is about to wait for others.
+
+    For the rest of the task, as `distributed.secede` has it; one that has given way before goes on as it is.
+    """
+    from distributed import secede
+
+    with contextlib.suppress(ValueError, KeyError, AttributeError):  # no task; given way before; a thread of the user's
+        secede()
 
 
 def _placed(tasks: dict[Any, Any], at: dict[Any, str]) -> Any:

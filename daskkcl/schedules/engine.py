@@ -120,8 +120,8 @@ class Engine:
 
 def make_engine(client: Any, progress: Progress) -> Engine:
     """Use the given client, else the active one, else threads."""
-    if client is not None and type(client).__module__.partition(".")[0] != "distributed":
-        raise InvalidInputError(f"client={client!r} is not a distributed.Client; leave it out to use threads.")
+    if client is not None:
+        _check_client(client)
     if client is None and "distributed" in sys.modules:
         import distributed
 
@@ -132,6 +132,20 @@ def make_engine(client: Any, progress: Progress) -> Engine:
     if client is not None and client.asynchronous:
         raise InvalidInputError("client= is asynchronous, and fit waits for what it computes; pass an ordinary client.")
     return Engine(client, own_threads(), progress)
+
+
+def _check_client(client: Any) -> None:
+    """Refuse what is no client, and say how to get one."""
+    names = {f"{base.__module__}.{base.__name__}" for base in type(client).__mro__}
+    if "distributed.client.Client" in names:
+        return
+    if "distributed.deploy.cluster.Cluster" in names:
+        remedy = "pass client=cluster.get_client()"
+    elif isinstance(client, str):
+        remedy = f"pass client=distributed.Client({client!r}), or leave it out to use threads"
+    else:
+        remedy = "leave it out to use threads"
+    raise InvalidInputError(f"client={client!r} is not a distributed.Client; {remedy}.")
 
 
 def own_threads() -> int:

@@ -26,7 +26,7 @@ from ..kernels.rows import as_dense
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
 from ..maps.spectral import CodeMap
-from ..planning import Layout, Plan, Stage, make_plan
+from ..planning import Layout, Plan, Stage, make_plan, more_memory
 from ..rules.counting import MAX_ROWS
 from ..rules.many import warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
@@ -192,24 +192,28 @@ def _plan_on_workers(
     """
     workers = cluster.survey()
     neighbours = Counter(worker.host for worker in workers)
-    limit = min(_worker_limit(memory_limit, worker, neighbours[worker.host]) for worker in workers)
+    least = min(workers, key=lambda worker: _room(worker, neighbours[worker.host]))
+    room = _room(least, neighbours[least.host])
+    limit = min(memory_limit or room, room)
     base = max(worker.base_bytes for worker in workers)
     threads = max(worker.threads for worker in workers)
-    _check_base(limit, base, "a worker")
     here = [stage for stage in stages if stage.row_bytes == 0]
     rows = n_rows // max(_MANY_BLOCKS, 16 * sum(worker.threads for worker in workers))
     there = [_with_larger_blocks(stage, rows) for stage in stages if stage.row_bytes]
+    host = "" if memory_limit is not None and memory_limit <= room else least.host
+    _check_base(limit, base, "a worker", host)
     plan = make_plan(
         there,
         n_rows,
         limit,
         base,
         threads,
-        keep,
-        spill_bytes,
-        scratch_bytes,
+        keep=keep,
+        spill_bytes=spill_bytes,
+        scratch_bytes=scratch_bytes,
         fewest_threads=threads,
         shares=max(1, len(workers) // 2),  # half of them may go, or get more than their share
+        limit_host=host,
     )
     if not here:
         return plan
@@ -224,21 +228,26 @@ def _with_larger_blocks(stage: Stage, rows: int) -> Stage:
     return replace(stage, block_bytes=max(least, min(most, rows * stage.row_bytes)))
 
 
-def _worker_limit(memory_limit: int | None, worker: Worker, neighbours: int) -> int:
-    """Return what a worker may take: what we are allowed, and so little that dask neither spills nor pauses."""
-    theirs = worker.limit_bytes or worker.base_bytes + int(0.6 * worker.free_bytes) // neighbours
-    return min(memory_limit or theirs, theirs)
+def _room(worker: Worker, neighbours: int) -> int:
+    """Return what a worker has room for: so little that dask neither spills nor pauses, or its part of what is free."""
+    return worker.limit_bytes or worker.base_bytes + int(0.6 * worker.free_bytes) // neighbours
 
 
-def _check_base(limit: int, base: int, whose: str) -> None:
-    if base >= limit:
-        raise MemoryLimitError(
-            f"memory_limit is {format_bytes(limit)}, and {whose} already takes {format_bytes(base)} before any "
-            f"data are read. Pass memory_limit={format_bytes(base * 1.5).replace(' ', '')!r} or more"
-            + (", and start workers with half as much again." if whose == "a worker" else "."),
-            needed_bytes=base,
-            allowed_bytes=limit,
-        )
+def _check_base(limit: int, base: int, whose: str, host: str = "") -> None:
+    if base < limit:
+        return
+    if host:
+        allowed, remedy = f"The worker on {host} has room for", more_memory(1.5 * base)
+    else:
+        enough = format_bytes(1.5 * base).replace(" ", "")
+        allowed, remedy = "memory_limit is", f"Pass memory_limit={enough!r} or more"
+        remedy += ", and start workers with half as much again" if whose == "a worker" else ""
+    raise MemoryLimitError(
+        f"{allowed} {format_bytes(limit)}, and {whose} already takes {format_bytes(base)} before any data are read. "
+        f"{remedy}.",
+        needed_bytes=base,
+        allowed_bytes=limit,
+    )
 
 
 def _warm_up(problem: Problem) -> None:
