@@ -23,7 +23,7 @@ from cluster_tools import (
 )
 
 import daskkcl
-from daskkcl.errors import StorageError
+from daskkcl.errors import LostSchedulerError, StorageError
 
 pytest.importorskip("distributed")
 
@@ -145,23 +145,51 @@ FAMILIES = {
 }
 
 
-@pytest.mark.slow
-def test_a_worker_is_cut_off_for_20_seconds(network, client, tmp_path):
+def slow_fit(client, tmp_path, algo, **more):
+    """Begin a fit that takes a minute or so, and return when it is in the middle."""
     (tmp_path / "marks").mkdir()
     kernel, table = Bumpy(tmp_path / "marks", seconds=0.1), store_rows(tmp_path / "x.zarr", 40_000)
-    more = {"max_iter": 4, "memory_limit": "600MiB", "scratch": str(tmp_path)}
-    out = tmp_path / "out.zarr"
+    settings = {**SETTINGS, **{"pakcl": {"subset_size": 500, "max_epochs": 1}}.get(algo, {"max_iter": 4})}
+    run = Background(
+        lambda: daskkcl.fit(
+            table, algo, **settings, kernel=kernel, client=client, out=tmp_path / "out.zarr", scratch=tmp_path, **more
+        )
+    )
     workers = pids(client)
-    run = Background(lambda: daskkcl.fit(table, "okfcm", **SETTINGS, kernel=kernel, client=client, out=out, max_iter=4))
     wait_until(lambda: kernel.calls(workers.values()) >= 12 or not run.is_alive())
     assert run.is_alive(), run.error
+    return run, lambda: labels_on_threads(table, algo, **settings, kernel=Bumpy("."))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+@pytest.mark.parametrize("algo", ["akkmeans", "okfcm", "pakcl"])
+def test_a_worker_is_cut_off_for_20_seconds(network, client, tmp_path, algo):
+    run, expected = slow_fit(client, tmp_path, algo)
     network.cut(2)
     time.sleep(20)
     network.mend(2)
     run.result()
-    print(f"cut off for 20 s: {run.seconds:.1f} s in all")
-    expected = labels_on_threads(table, "okfcm", **SETTINGS, kernel=Bumpy("."), max_iter=more["max_iter"])
-    np.testing.assert_array_equal(labels_at(out), expected)
+    print(f"cut off for 20 s, {algo}: {run.seconds:.1f} s in all")
+    np.testing.assert_array_equal(labels_at(tmp_path / "out.zarr"), expected())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+def test_the_way_to_the_scheduler_is_cut(network, cluster, tmp_path):
+    """Nobody says goodbye: neither an end of the connection nor an answer comes."""
+    client = cluster.client()
+    client.wait_for_workers(3, timeout=120)
+    run, _ = slow_fit(client, tmp_path, "akkmeans", checkpoint=tmp_path / "run.ckpt")
+    network.cut(0)
+    begin = time.monotonic()
+    with pytest.raises(LostSchedulerError, match="checkpoint="):
+        run.result()
+    seconds = time.monotonic() - begin
+    print(f"no way to the scheduler: error after {seconds:.1f} s")
+    assert seconds < 60
+    client.close(timeout=1)
+    network.mend(0)
 
 
 @pytest.mark.slow
