@@ -14,6 +14,7 @@ from ..progress import Progress
 from ..random import Key
 from ..schedules.cluster import Worker
 from ..schedules.data import graph_blocks
+from ..schedules.dealt import _GRAPH_PARTS, rows_of_parts
 from ..schedules.engine import Engine
 from ..schedules.problem import Problem
 from ..schedules.subsets import _SEGMENT_BLOCKS
@@ -140,49 +141,70 @@ def _stage(
     workers = engine.workers if isinstance(engine, PlannedEngine) else 0
     n_blocks = math.ceil(problem.n_rows / layout.block_rows) if layout.block_rows else 0
     slots = max(1, min((workers or 1) * layout.threads, n_blocks or 1))
-    meet = _assign_seconds(work, problem, rates, fuzzy)
+    meet, parts = _assign_seconds(work, problem, rates, fuzzy), _parts(work, layout, engine, problem)
     read_bytes = work.read_bytes * (_read_again(problem, layout) if workers else 1)
     parallel = (
         work.measured * _measure_seconds(problem, rates)
         + work.gemm / rates.gemm
         + read_bytes / rates.decode
         + (work.scratch_bytes + work.written_bytes) / rates.scratch
-        + (0 if work.in_turn else meet)
     )
     # Large products here are in float64 and on one thread: half as fast.
     here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
-    in_turn = work.loop / rates.loop + (meet if work.in_turn else 0) + work.steps * _STEP_SECONDS
-    in_turn += here if work.in_turn else 0
-    graphs, tasks, hops = _cluster_counts(work, engine, problem, n_blocks)
+    serial = work.in_turn or bool(parts)
+    in_turn = work.loop / rates.loop + work.steps * _STEP_SECONDS + (here if serial else 0)
+    cpu = parallel + meet + in_turn + (0 if serial else here)
+    if parts and not workers:  # a thread measures and meets: no more of them than a subset has parts
+        slots, parallel = min(slots, parts), parallel + meet
+    elif serial:  # of what waits for centres, only the parts of a subset are met at once
+        in_turn += meet / max(1, min(slots, parts))
+    else:
+        parallel += meet
+    graphs, tasks, hops = _cluster_counts(work, engine, problem, n_blocks, parts)
     if workers and n_blocks:  # one that leaves rows or measurements with the workers; one that reads the nearest rows
         graphs += (layout.name == "passes" and plan.keep != "nothing") + (layout.name == "labelling" and fuzzy)
     compute, moving, sending = parallel / slots, hops / rates.hops, graphs / rates.graphs
     scheduling = tasks / (rates.cluster_tasks if workers else rates.task * layout.threads)
     overlapped = max(compute, in_turn + moving, scheduling) if workers else max(compute, in_turn) + scheduling
+    overlapped += in_turn if parts and not workers else 0
     driver = getattr(plan, "driver", None)
     whose = driver if driver is not None and layout in driver.layouts else plan
     return StageForecast(
         name=layout.name,
         passes=work.passes,
         memory_bytes=whose.base_bytes + whose.kept_bytes + layout.peak_bytes,
-        seconds=overlapped + sending + (0 if work.in_turn else here),
-        cpu_seconds=parallel + in_turn + (0 if work.in_turn else here) + tasks / rates.task,
+        seconds=overlapped + sending + (0 if serial else here),
+        cpu_seconds=cpu + tasks / rates.task,
         read_seconds=0.0,
-        compute_seconds=compute + (0 if work.in_turn else here),
+        compute_seconds=compute + (0 if serial else here),
         in_turn_seconds=in_turn + moving,
         scheduler_seconds=scheduling + sending,
         read_bytes=int(read_bytes),
         scratch_bytes=int(work.scratch_bytes),
         written_bytes=int(work.written_bytes),
-        traffic_bytes=int(_traffic(work, problem, n_blocks, workers)),
+        traffic_bytes=int(_traffic(work, problem, n_blocks, workers, parts)),
         n_blocks=n_blocks,
         block_rows=layout.block_rows,
         threads=layout.threads,
     )
 
 
-def _cluster_counts(work: Work, engine: Engine, problem: Problem, n_blocks: int) -> tuple[float, float, float]:
+def _parts(work: Work, layout: Layout, engine: Engine, problem: Problem) -> int:
+    """Return how many parts a subset is dealt in; 0: subsets are met whole, or there are none."""
+    if not work.dealt_rows:
+        return 0
+    return math.ceil(work.dealt_rows / rows_of_parts(engine, work.dealt_rows, layout.block_rows, problem.c))
+
+
+def _cluster_counts(
+    work: Work, engine: Engine, problem: Problem, n_blocks: int, parts: int
+) -> tuple[float, float, float]:
     """Return how many graphs a stage sends, their tasks, and moves of the centres between workers."""
+    if parts:  # one task measures a part, one meets it, one moves the centres, which come back from all of them
+        n_parts = work.steps * parts
+        if engine.local:
+            return 0, n_parts + work.steps, 0
+        return n_parts / max(_GRAPH_PARTS, 4 * engine.slots), 2 * n_parts + 2 * work.steps, 2 * work.steps
     met, serial = n_blocks * work.blocks_met * work.passes, work.in_turn or bool(work.loop)
     if engine.local:
         return 0, met * _TASKS_PER_BLOCK, 0
@@ -225,7 +247,7 @@ def _assign_seconds(work: Work, problem: Problem, rates: Rates, fuzzy: bool) -> 
     return work.assigned * meeting + work.summed * adding
 
 
-def _traffic(work: Work, problem: Problem, n_blocks: int, workers: int) -> float:
+def _traffic(work: Work, problem: Problem, n_blocks: int, workers: int, parts: int) -> float:
     """Bound what workers send each other: the map once each, centres to each worker and sums from each block a pass."""
     if not workers or not n_blocks or not work.passes:
         return 0
@@ -234,6 +256,8 @@ def _traffic(work: Work, problem: Problem, n_blocks: int, workers: int) -> float
     map_ = k * d * problem.dtype.itemsize + 8 * k * k if work.measured else 0
     centres = 3 * 8 * c * (m + 1) if work.assigned or work.loop else 0
     sums = _EXACT_NUMBER * c * (m + 2) if work.assigned or work.loop else 0
+    if parts:
+        return workers * map_ + work.steps * parts * (centres + sums)
     if work.in_turn or work.loop:  # the centres go from block to block
         return workers * map_ + work.passes * n_blocks * centres
     return workers * map_ + work.passes * (workers * centres + n_blocks * sums)
@@ -258,8 +282,9 @@ def _notes(
         slowest = max(stages, key=lambda stage: stage.seconds)
         if slowest.in_turn_seconds > 2 * slowest.compute_seconds:
             notes.append(
-                f"'{slowest.name}' goes from block to block: more workers do not shorten it. okfcm and akkmeans are "
-                "parallel throughout."
+                f"'{slowest.name}' goes from block to block: more workers do not shorten it. "
+                + ("A larger subset_size does; " if getattr(estimator, "subset_size", 1) != 1 else "")
+                + "okfcm and akkmeans are parallel throughout."
             )
         elif slowest.scheduler_seconds > 2 * slowest.compute_seconds:
             notes.append(f"In '{slowest.name}' the scheduler is the bottleneck: larger chunks, or fewer workers.")

@@ -12,6 +12,7 @@ from typing import Any
 from ..blocks.sources import ArraySource
 from ..maps.recipes import SparseKernel
 from ..planning import Plan
+from ..schedules.dealt import is_dealt
 from ..schedules.landmarks import streamed_rows
 from ..schedules.problem import Problem
 
@@ -42,6 +43,7 @@ class Work:
     summed: float = 0  # rows that are added to centres
     in_turn: bool = False  # meetings follow one another, only measuring is parallel
     steps: float = 0  # updates that follow one another, each of which is a few calls whatever its size
+    dealt_rows: int = 0  # of subsets that follow one another and whose rows are dealt over threads
     loop: float = 0  # multiply-adds of loops over single rows, in turn
     gemm: float = 0  # further multiply-adds, in parallel
     here: float = 0  # multiply-adds in this process, on one thread
@@ -211,6 +213,7 @@ def _subsets(run: _Run) -> Work:
     subset = getattr(run.settings, "subset_rows", 1)
     if getattr(run.estimator, "subset_size", 1) != 1:  # PAKCL: a product for a subset, then the next
         update = 3 * p.c * p.n_measurements * n * times / max(1, subset)
+        dealt = is_dealt(subset, p.c)
         dual = p.c * p.n_measurements**2 * n * times / max(1, subset) if p.recipe.name == "landmarks" else 0
         return Work(
             times,
@@ -218,7 +221,8 @@ def _subsets(run: _Run) -> Work:
             measured=measured,
             assigned=times * n,
             summed=times * n,
-            in_turn=True,
+            in_turn=not dealt,
+            dealt_rows=subset if dealt else 0,
             steps=times * n / max(1, subset),
             here=update + dual,
         )

@@ -32,9 +32,10 @@ from .shuffling import shuffle_epoch
 if TYPE_CHECKING:
     from .subsets import Walk
 
-__all__ = ["begin_epoch", "is_dealt", "meet_dealt"]
+__all__ = ["begin_epoch", "is_dealt", "meet_dealt", "rows_of_parts"]
 
 _GRAPH_PARTS = 256  # in one graph
+_MOST_PARTS = 128  # of a subset on a cluster: more keep its scheduler longer than workers save
 
 
 def is_dealt(subset_rows: int, n_clusters: int) -> bool:
@@ -114,9 +115,7 @@ def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk)
     """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position."""
     n, layout, piece = setup.problem.n_rows, setup.layout("subsets"), piece_rows(len(state.counts))
     engine = setup.engine.with_threads(layout.threads)
-    # small parts here: a thread that comes late, because it has read a bucket, finds fewer of them left
-    shares = 4 * engine.slots if engine.local else engine.slots
-    part_rows = _part_rows(walk.subset_rows, shares, layout.block_rows, piece)
+    part_rows = rows_of_parts(engine, walk.subset_rows, layout.block_rows, len(state.counts))
     portions = _portions(setup, epoch, walk, part_rows)
     begin_epoch(setup, epoch, begin)
     edges = part_edges(n, begin, walk.subset_rows, part_rows)
@@ -193,6 +192,13 @@ def begin_epoch(setup: Setup, epoch: int, begin: int) -> None:
     """Show that an epoch begins, at a position: its rows are shuffled, which had a bar of its own."""
     setup.engine.progress.begin(f"epoch {epoch + 1}", setup.problem.n_rows)
     setup.engine.progress.advance(begin)
+
+
+def rows_of_parts(engine: Engine, subset_rows: int, most: int, n_clusters: int) -> int:
+    """Return the rows of a part, on the threads of an engine."""
+    # small parts here: a thread that comes late, because it has read a bucket, finds fewer of them left
+    shares = 4 * engine.slots if engine.local else min(engine.slots, _MOST_PARTS)
+    return _part_rows(subset_rows, shares, most, piece_rows(n_clusters))
 
 
 def _part_rows(subset_rows: int, slots: int, most: int, piece: int) -> int:
