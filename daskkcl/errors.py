@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,10 +22,12 @@ __all__ = [
     "MissingChunkError",
     "NotOfferedError",
     "OutputError",
+    "PlaceError",
     "StorageError",
     "Terminated",
     "WrongTypeError",
     "did_you_mean",
+    "near_path",
     "reason",
 ]
 
@@ -92,6 +95,10 @@ class OutputError(StorageError):
     """The output exists already, or cannot be written."""
 
 
+class PlaceError(OutputError, InvalidInputError):
+    """The output may not be written there, or would replace something else; raised before any data are read."""
+
+
 class InUseError(StorageError):
     """Another run writes to the same output or checkpoint; the message says which."""
 
@@ -157,6 +164,12 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     by_lower = {option.lower(): option for option in options}
     near = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def near_path(path: str) -> str:
+    """Return `` Did you mean 'x'?`` for a path at which there is nothing, if something beside it has a like name."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return did_you_mean(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
 
 
 def reason(error: BaseException) -> str:

@@ -674,13 +674,17 @@ def test_existing_out(refuses, untouchable, tmp_path):
 def test_the_data_are_never_overwritten(refuses, tmp_path, X):
     path = tmp_path / "x.zarr"
     zarr.create_array(path, data=X)
-    refuses(path, OutputError, "not written by daskkcl", out=path, overwrite=True)
+    refuses(path, OutputError, "holds the rows that are read", out=path, overwrite=True)
+    opened = zarr.open_array(path, mode="r")
+    refuses(opened, OutputError, "holds the rows that are read", out=path, overwrite=True)
+    refuses(opened, OutputError, "holds the rows that are read", out=tmp_path, overwrite=True)
+    refuses(path, InvalidInputError, "out and checkpoint are both", out=tmp_path / "o", checkpoint=tmp_path / "o")
     group = zarr.open_group(tmp_path / "g.zarr", mode="w")
     group.create_array("x", data=X)
     refuses(
         tmp_path / "g.zarr",
         OutputError,
-        "not written by daskkcl",
+        "holds the rows that are read",
         component="x",
         out=tmp_path / "g.zarr",
         overwrite=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, WrongTypeError, did_you_mean
+from ..errors import InvalidInputError, WrongTypeError, did_you_mean, near_path
 from .cubes import CubeSource, open_frame
 from .sources import ArraySource, DaskSource, ZarrSource, local_path
 from .sparse import CsrSource, is_csr, open_csr, open_sparse
@@ -92,9 +92,7 @@ def _open_zarr(path: str, storage_options: dict[str, Any] | None) -> Any:
     from .whole import try_again
 
     if "://" not in path and not os.path.exists(path):
-        folder = os.path.dirname(os.path.abspath(path))
-        near = did_you_mean(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
-        raise InvalidInputError(f"There is nothing at {path!r}.{near}")
+        raise InvalidInputError(f"There is nothing at {path!r}.{near_path(path)}")
     refuse_a_file(path)
     try:
         return try_again(lambda: zarr.open(path, mode="r", storage_options=storage_options))

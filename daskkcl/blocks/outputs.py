@@ -14,12 +14,11 @@ from ..errors import InvalidInputError, OutputError
 from ..system import version
 from .frames import Frame
 from .shuffle import spans
-from .targets import Target
+from .targets import RESULT, Target, refuse_place_of
 
 __all__ = ["Output", "answer_chunks"]
 
 _MAX_CHUNK_BYTES = 16 * 2**20
-_MARK = "daskkcl"
 _TRIES = 2
 
 
@@ -56,12 +55,19 @@ class Output:
 
     @classmethod
     def at(
-        cls, path: Any, overwrite: bool, storage_options: dict[str, Any] | None = None, run: str | None = None
+        cls,
+        path: Any,
+        overwrite: bool,
+        storage_options: dict[str, Any] | None = None,
+        run: str | None = None,
+        rows: Any = None,
     ) -> Self:
-        """Check that a result can be written there; a `path` of None writes nothing."""
-        if path is None and overwrite:
+        """Check that a result of some rows can be written there; a `path` of None writes nothing."""
+        if path is not None:
+            refuse_place_of(rows, path)
+        elif overwrite:
             raise InvalidInputError("overwrite=True goes with out=: there is nothing to overwrite.")
-        return cls(None if path is None else Target(path, overwrite, _MARK, storage_options, run))
+        return cls(None if path is None else Target(path, overwrite, RESULT, storage_options, run))
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +105,7 @@ class Output:
         def fill(group: Any) -> None:
             if frame is not None:
                 _write_coordinates(group, frame)
-            group.attrs[_MARK] = {"version": version(), "complete": False, **run}
+            group.attrs[RESULT] = {"version": version(), "complete": False, **run}
             for name, (rows, dimensions) in arrays.items():
                 values, chunks = _shaped(rows, row_chunks, frame)
                 stored, new = _array(group, name, values, dimensions, chunks, frame)
@@ -115,7 +121,7 @@ class Output:
                         f"{len(absent):,} of {stored.nchunks:,} chunks of {stored.store_path} are missing after "
                         "writing: somebody removes them."
                     )
-            group.attrs[_MARK] = {"version": version(), "complete": True, **run}
+            group.attrs[RESULT] = {"version": version(), "complete": True, **run}
             _consolidate(group)
 
         self._target.write(fill)

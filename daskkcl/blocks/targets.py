@@ -8,13 +8,40 @@ import shutil
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ..errors import DaskkclError, InvalidInputError, OutputError, reason
+from ..errors import DaskkclError, InvalidInputError, OutputError, PlaceError, reason
 from .locks import Lock
 from .sources import local_path
 
-__all__ = ["Target"]
+__all__ = ["RESULT", "TABLE", "Target", "refuse_place_of", "same_place"]
 
+RESULT, TABLE = "daskkcl", "daskkcl_table"  # marks: attributes of what was written here
+_KINDS = {RESULT: "a result", TABLE: "a table", "daskkcl_model": "a model", "daskkcl_checkpoint": "a checkpoint"}
 _PARTIAL, _OLD = ".partial-", "-old"
+
+
+def _place(data: Any) -> str | None:
+    """Return where rows are stored, if that can be told: a whole path or a URL."""
+    if type(data).__module__.partition(".")[0] == "xarray":
+        data = data.encoding.get("source")  # of what xarray opened
+    if hasattr(data, "store_path"):  # a Zarr array or group
+        root = getattr(data.store_path.store, "root", None)
+        data = str(data.store_path) if root is None else os.path.join(root, data.store_path.path)
+    if not isinstance(data, (str, os.PathLike)):
+        return None
+    text = local_path(str(os.fspath(data)))
+    return text.rstrip("/") if "://" in text else os.path.realpath(text)
+
+
+def same_place(one: Any, other: Any) -> bool:
+    """Say whether two paths or URLs name one place."""
+    return one is not None and other is not None and _place(one) == _place(other)
+
+
+def refuse_place_of(data: Any, out: Any) -> None:
+    """Refuse to write where the rows are, or around them: they would be gone."""
+    rows, place = _place(data), _place(out)
+    if rows is not None and place is not None and f"{rows}/".startswith(f"{place}/"):
+        raise PlaceError(f"{str(out)!r} holds the rows that are read. Choose another path.")
 
 
 class Target:
@@ -70,14 +97,14 @@ class Target:
     def _take(self) -> Lock:
         folder = "" if self.remote else os.path.dirname(self.path)
         if folder and not os.path.isdir(folder):
-            raise OutputError(f"{self.path!r} cannot be written: there is no folder {folder!r}. Make it first.")
+            raise PlaceError(f"{self.path!r} cannot be written: there is no folder {folder!r}. Make it first.")
         lock = Lock(self.path, "its results", self.storage_options)
         try:
             lock.take()
         except DaskkclError:
             raise
         except Exception as error:
-            raise OutputError(f"{self.path!r} cannot be written: {reason(error)}.") from error
+            raise PlaceError(f"{self.path!r} cannot be written: {reason(error)}.") from error
         return lock
 
     def _tidy(self) -> None:
@@ -107,12 +134,13 @@ class Target:
             self.done, self.overwrite = ours.get("complete") is True, True
             return
         if not self.overwrite:
-            raise OutputError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
+            raise PlaceError(f"{self.path!r} exists; pass overwrite=True to replace it, or another path.")
         empty = not self.remote and os.path.isdir(self.path) and not os.listdir(self.path)
         if self.mark not in attributes and not empty:
-            raise OutputError(
-                f"{self.path!r} was not written by daskkcl, and overwrite=True only replaces what was. Choose another "
-                "path, or remove it first."
+            kind = next((f"is {kind}" for mark, kind in _KINDS.items() if mark in attributes), None)
+            raise PlaceError(
+                f"{self.path!r} {kind or 'was not written by daskkcl'}; overwrite=True only replaces "
+                f"{_KINDS[self.mark]} of daskkcl. Choose another path, or remove it first."
             )
 
     def _try_writing(self) -> None:
@@ -127,7 +155,7 @@ class Target:
         except DaskkclError:
             raise
         except Exception as error:
-            raise OutputError(f"{self.path!r} cannot be written: {reason(error)}.") from error
+            raise PlaceError(f"{self.path!r} cannot be written: {reason(error)}.") from error
 
     def write(self, fill: Callable[[Any], None]) -> None:
         """Let `fill` write into the group, then put it in place; of a group that fails nothing is left.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import os
@@ -18,9 +19,9 @@ from typing import Any
 
 import click
 
-from ..errors import DaskkclError, DaskkclWarning, InvalidInputError, MemoryLimitError
+from ..errors import CheckpointError, DaskkclError, DaskkclWarning, InvalidInputError, MemoryLimitError
 
-__all__ = ["check_place", "connected", "emit", "runs", "table", "with_options"]
+__all__ = ["check_apart", "check_place", "connected", "emit", "runs", "table", "with_options"]
 
 RUN_FAILED, USAGE, NO_MEMORY, INTERRUPTED = 1, 2, 3, 130
 _ANSWER_SECONDS = 10  # in which a scheduler has to answer
@@ -85,7 +86,7 @@ def runs(function: Callable[..., Any]) -> Callable[..., Any]:
 def _exit_code(error: BaseException) -> int:
     if isinstance(error, MemoryLimitError):
         return NO_MEMORY
-    if isinstance(error, InvalidInputError):
+    if isinstance(error, (InvalidInputError, CheckpointError)):
         return USAGE
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else RUN_FAILED
 
@@ -125,7 +126,7 @@ def _as_flags(text: str) -> str:
     text = re.sub(r"Its own are ([\w, ]+)\.", listed, text)
     text = re.sub(rf"(?<![\w'.-])(?P<name>{names})=(?P<value>'[^']*'|\w[\w.]*\w|\w)?", value, text)
     return re.sub(
-        rf"(?<![\w'./-])(?P<name>{names})(?![\w'=./(])",
+        rf"(?<![\w'./-])(?P<name>{names})(?![\w'=/(]|\.\w)",
         lambda found: flags[found["name"]] if "_" in found["name"] else found["name"],
         text,
     )
@@ -142,6 +143,16 @@ def check_place(what: str, path: str | None, overwrite: bool) -> None:
         raise InvalidInputError(f"{what} {path}: the folder {folder!r} cannot be written to (permission denied).")
     if os.path.lexists(path) and not overwrite:
         raise InvalidInputError(f"{what} {path}: this exists; pass --overwrite to replace it, or another path.")
+
+
+def check_apart(**paths: str | None) -> None:
+    """Refuse flags that name one place: what is written there first would be gone, or in the way."""
+    from ..blocks.targets import same_place
+
+    flags = {f"--{name}": path for name, path in paths.items() if path is not None}
+    for one, other in itertools.combinations(flags, 2):
+        if same_place(flags[one], flags[other]):
+            raise InvalidInputError(f"{one} and {other} are both {flags[one]}: each needs a path of its own.")
 
 
 def _show_warning(message: Any, category: type[Warning], filename: str, line: int, *_: Any) -> None:

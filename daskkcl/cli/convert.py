@@ -47,7 +47,8 @@ def command(
 
     The table is read in pieces; OUT appears only when it is complete.
     """
-    from ..blocks.convert import convert_table, open_table
+    from ..blocks.convert import convert_table
+    from ..blocks.tables import open_table
     from ..progress import Progress
     from ..system import parse_bytes, return_large_arrays
 
@@ -69,7 +70,6 @@ def command(
     text = f"{n_rows:,} rows × {d:,} columns in {seconds:.1f} s: {out}"
     if n_missing:
         have = "row has" if n_missing == 1 else "rows have"
-        text += (
-            f"\n{n_missing:,} {have} NaN or infinity (an empty field is NaN): 'daskkcl fit --nan drop' leaves them out"
-        )
+        text += f"\n{n_missing:,} {have} NaN or infinity (empty or absent fields are NaN)"
+        text += ": 'daskkcl fit --nan drop' leaves them out"
     emit(as_json, {**facts, "seconds": round(seconds, 3)}, text)

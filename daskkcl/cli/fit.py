@@ -17,6 +17,7 @@ from .common import (
     QUIET,
     SCHEDULER,
     STORAGE,
+    check_apart,
     check_place,
     connected,
     emit,
@@ -95,6 +96,7 @@ def command(
         settings["overwrite"] = overwrite
     elif overwrite and save is None and page is None:
         raise InvalidInputError("--overwrite goes with --out, --save or --report: there is nothing to overwrite.")
+    check_apart(out=settings.get("out"), save=save, report=page, checkpoint=checkpoint)
     check_place("--save", save, overwrite)
     check_place("--report", page, overwrite)
     check_place("--out", settings.get("out"), overwrite or checkpoint is not None)  # a stopped run may have begun it

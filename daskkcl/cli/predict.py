@@ -74,13 +74,15 @@ def command(
             raise InvalidInputError("--memory-limit is for this process; workers have limits of their own.")
         labels = model.predict(data, **options)
         degrees = model.predict_proba(data, **options) if memberships else None
-        n_rows = write_answers(out, overwrite, labels, degrees, client, progress)
+        n_rows = write_answers(out, overwrite, data, labels, degrees, client, progress)
     seconds = time.perf_counter() - began
     facts = {"model": model_path, "data": data, "n_rows": n_rows, "out": out, "seconds": round(seconds, 3)}
     emit(as_json, facts, f"{n_rows:,} rows labelled in {seconds:.1f} s: {out}")
 
 
-def write_answers(out: str, overwrite: bool, labels: Any, memberships: Any, client: Any, progress: Any) -> int:
+def write_answers(
+    out: str, overwrite: bool, data: str, labels: Any, memberships: Any, client: Any, progress: Any
+) -> int:
     """Write lazy labels and memberships as `fit` writes them."""
     from dask.callbacks import Callback
 
@@ -99,7 +101,7 @@ def write_answers(out: str, overwrite: bool, labels: Any, memberships: Any, clie
 
     progress.begin("labelling", n_rows)
     try:
-        with Output.at(out, overwrite) as output, Callback(posttask=count):
+        with Output.at(out, overwrite, rows=data) as output, Callback(posttask=count):
             output.write(labels, memberships, labels.chunks[0], engine.compute)
     finally:
         progress.end()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..blocks.labels import LabelFile
 from ..blocks.outputs import Output
 from ..blocks.sources import ArraySource
+from ..blocks.targets import same_place
 from ..errors import ConvergenceWarning, DaskkclWarning, InvalidInputError
 from ..planning import Plan, Stage
 from ..progress import Progress
@@ -147,9 +148,11 @@ class KernelClusterer(Answers):
         elsewhere = not is_url(X) and (is_url(out) or is_url(checkpoint))  # then the options are not for X
         source = open_rows(self, X, component, None if elsewhere else storage_options, True, feature_dim)
         saved = Checkpoint(checkpoint, None, storage_options)
+        if same_place(out, saved.path):
+            raise InvalidInputError(f"out and checkpoint are both {str(out)!r}: each needs a path of its own.")
         with (
             saved.held(),
-            Output.at(out, overwrite, storage_options, None if saved.path is None else saved.run) as output,
+            Output.at(out, overwrite, storage_options, None if saved.path is None else saved.run, X) as output,
             leaving_well(saved),
             single_threaded(),
         ):

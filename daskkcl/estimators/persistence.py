@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from ..blocks.sources import local_path
 from ..blocks.targets import Target
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, near_path
 from ..kernels import Kernel, as_kernel, from_dict
 from ..kernels.checks import short
 from ..kernels.rows import SparseRows, public_rows
@@ -150,7 +150,7 @@ def load_model(path: Any, classes: dict[str, type[Any]], kernel: Any = None, sto
     except TypeError:
         raise InvalidInputError(f"{path!r} is not the path or URL of a model.") from None
     if "://" not in path and not os.path.exists(path):
-        raise InvalidInputError(f"There is no model at {path!r}.")
+        raise InvalidInputError(f"There is no model at {path!r}.{near_path(path)}")
     try:
         group = zarr.open_group(path, mode="r", zarr_format=3, storage_options=storage_options)
         description: Any = dict(group.attrs)[_MARK]
