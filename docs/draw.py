@@ -15,6 +15,7 @@ import daskkcl
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.patches import FancyBboxPatch
 
 HERE = Path(__file__).parent
 FINDS_ITS_NUMBER = {"cpcl", "kcpcl", "lcpcl", "rpcl", "rpccl", "cccl", "dsrpcl", "core"}
@@ -32,7 +33,7 @@ def rows(kind: str) -> np.ndarray:
 
 
 def draw_algorithm(algo: str) -> None:
-    """Draw what an algorithm makes of a few rows: clusters, memberships, or the ways of its seeds."""
+    """Draw what an algorithm makes of a few rows: clusters, memberships, or the paths of its seeds."""
     figure, axes = plt.subplots(figsize=(4.6, 3.4), layout="constrained")
     common = {"random_state": 1, "progress": False}
     if algo in FINDS_ITS_NUMBER:
@@ -43,7 +44,9 @@ def draw_algorithm(algo: str) -> None:
             model.plot.seeds(ax=axes)
         else:
             model.plot.scatter(ax=axes)
-        axes.set_title(f"{algo}: 6 seeds, {model.n_clusters_} clusters", fontsize=10)
+        away = axes.get_title().partition("(")[2]
+        clusters = f"{model.n_clusters_} cluster{'s' * (model.n_clusters_ != 1)}"
+        axes.set_title(f"{algo}: 6 seeds, {clusters}" + (f" ({away}" if away else ""), fontsize=10)
     else:
         n_clusters, X = (4, rows("ring")) if algo == "spectral" else (3, rows("blobs"))
         model = daskkcl.fit(X, algo, n_clusters=n_clusters, **common)
@@ -54,37 +57,42 @@ def draw_algorithm(algo: str) -> None:
             axes.set_title(f"{algo}: circles are rows with no membership above 0.8", fontsize=10)
         else:
             axes.set_title(f"{algo}: sizes {', '.join(str(size) for size in model.cluster_sizes_)}", fontsize=10)
-    axes.set(xlabel="", ylabel="")
-    figure.savefig(HERE / "algorithms" / f"{algo}.png", dpi=80)
+    axes.set(xlabel="", ylabel="", aspect="equal")
+    figure.savefig(HERE / "algorithms" / f"{algo}.png", dpi=150)
     plt.close(figure)
 
 
 def draw_choice() -> None:
     """Draw how to choose an algorithm, a kernel and landmarks: questions from top to bottom, answers to the right."""
-    figure, axes = plt.subplots(figsize=(9.2, 11.4), layout="constrained")
-    axes.set(xlim=(0, 100), ylim=(-169, 3))
+    figure, axes = plt.subplots(figsize=(7.6, 10.4))
+    axes.set(xlim=(0, 100), ylim=(-170, 4), position=(0.01, 0.01, 0.98, 0.98))
     axes.axis("off")
+    left, width, right, other = 2, 42, 56, 43  # where questions and answers begin, and how wide they are
 
-    def box(x: float, y: float, text: str, answer: bool = False) -> None:
-        style = {"boxstyle": "round,pad=0.45", "facecolor": "#0072B2" if answer else "#f1f3f5", "edgecolor": "0.6"}
-        side, colour = ("left", "white") if x > 50 else ("center", "white" if answer else "black")
-        axes.text(x, y, text, ha=side, va="center", fontsize=10, color=colour, bbox=style)
+    def box(x: float, y: float, wide: float, text: str, answer: bool = False) -> None:
+        colour, letters = ("#0072B2", "white") if answer else ("#f1f3f5", "black")
+        shape = FancyBboxPatch(
+            (x, y - 2.6), wide, 5.2, boxstyle="round,pad=0,rounding_size=1", facecolor=colour, edgecolor="0.7"
+        )
+        axes.add_patch(shape)
+        axes.text(x + wide / 2, y, text, ha="center", va="center", fontsize=9.5, color=letters)
 
-    def arrow(start: tuple[float, float], end: tuple[float, float], word: str, room: float) -> None:
-        line = {"arrowstyle": "-|>", "color": "0.45", "shrinkA": room, "shrinkB": room}
+    def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+        line = {"arrowstyle": "-|>", "color": "0.45", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 10}
         axes.annotate("", end, start, arrowprops=line)
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-        axes.text(*middle, word, fontsize=8.5, color="0.25", ha="center", va="center", backgroundcolor="white")
 
     def part(top: float, title: str, questions: list[tuple[str, str]], otherwise: str) -> None:
-        axes.text(2, top, title, fontsize=13, fontweight="bold", va="center")
+        axes.text(left, top, title, fontsize=13, fontweight="bold", va="center")
+        middle = left + width / 2
         places = [top - 7 - 10 * k for k in range(len(questions) + 1)]
         for y, (question, answer) in zip(places, questions):
-            box(27, y, question)
-            box(59, y, answer, answer=True)
-            arrow((46, y), (57, y), "yes", 0)
-            arrow((27, y), (27, y - 10), "no", 12)
-        box(27, places[-1], otherwise, answer=True)
+            box(left, y, width, question)
+            box(right, y, other, answer, answer=True)
+            arrow((left + width, y), (right, y))
+            axes.text((left + width + right) / 2 - 0.7, y + 1.7, "yes", fontsize=8.5, color="0.25", ha="center")
+            arrow((middle, y - 2.6), (middle, y - 7.4))
+            axes.text(middle + 1.5, y - 5, "no", fontsize=8.5, color="0.25", va="center")
+        box(left, places[-1], width, otherwise, answer=True)
 
     part(
         0,
@@ -119,7 +127,7 @@ def draw_choice() -> None:
         ],
         "500, drawn at random (the default)",
     )
-    figure.savefig(HERE / "guides" / "choosing.png", dpi=90)
+    figure.savefig(HERE / "guides" / "choosing.png", dpi=150)
     plt.close(figure)
 
 

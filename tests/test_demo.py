@@ -1,4 +1,4 @@
-"""What ``make demo`` runs: a Zarr of twice the memory limit, a result, a picture."""
+"""What ``make demo`` runs: a Zarr larger than the memory limit, a result, a picture."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def test_the_demo_shows_what_it_promises(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert float(re.search(r"NMI with the digits +([\d.]+)", done.stdout)[1]) > 0.6
+    assert float(re.search(r"NMI with the digits +([\d.]+)", done.stdout)[1]) > 0.8
     peak, limit = re.search(r"peak memory +([\d.]+) MiB of (\d+)MiB allowed", done.stdout).groups()
     assert float(peak) <= float(limit)
     assert "labelling" in done.stderr  # progress
@@ -37,7 +37,7 @@ def test_a_process_that_is_large_already_gets_a_limit_that_it_can_keep(tmp_path)
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    limit = int(re.findall(r"384MiB do not do here: .*The limit is (\d+)MiB, more than the data", done.stdout)[-1])
+    limit = int(re.findall(r"512MiB do not do here: .*The limit is (\d+)MiB, more than the data", done.stdout)[-1])
     peak, allowed = re.search(r"peak memory +([\d.]+) MiB of (\d+)MiB allowed", done.stdout).groups()
     assert float(peak) <= float(allowed) == limit
     refused = subprocess.run(

@@ -61,6 +61,59 @@ def test_what_is_at_rest_is_drawn_level():
     assert falling.get_title() == "Convergence"
 
 
+@pytest.mark.parametrize("history", [[0.2, 0.1], [0.1, 0.2], [3.0, 1.0, 0.9]])
+def test_the_last_value_does_not_stand_on_the_line(history):
+    axes = drawn(charts.convergence(history, "objective"))
+    (name,) = axes.texts
+    line = axes.transData.transform(np.column_stack(axes.lines[0].get_data()))
+    along = np.concatenate([np.linspace(a, b, 500) for a, b in pairwise(line)])
+    box = name.get_window_extent()
+    assert not any(box.contains(*point) for point in along)
+
+
+def test_borders_are_lines_without_steps():
+    x = y = np.linspace(0, 1, 200)
+    field = (y[:, None] > 0.3 * x + 0.4).astype(int) + 2 * (x[None, :] > 0.7)
+    lines = charts._outlines(field, x, y)
+    slanted = [line for line in lines if np.ptp(line[:, 0]) > 0.5]
+    assert slanted
+    for line in slanted:
+        inside = line[(line[:, 0] > 0.05) & (line[:, 0] < 0.65)]
+        assert np.abs(inside[:, 1] - (0.3 * inside[:, 0] + 0.4)).max() < 1.5 / 200  # steps would be off by one and more
+    assert min(np.abs(line[:, 0] - 0.7).min() for line in lines) < 1 / 200
+
+
+def test_names_of_many_uneven_silhouettes_do_not_overlap():
+    labels = np.repeat(np.arange(50), np.maximum(2, (200 * 0.9 ** np.arange(50)).astype(int)))
+    distances = RNG.uniform(1, 2, (len(labels), 50))
+    distances[np.arange(len(labels)), labels] = 0.5
+    axes = drawn(charts.silhouette_bars(distances, labels))
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels() if label.get_text()]
+    assert len(boxes) > 8
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+def test_every_cluster_is_named_where_the_order_is_not_that_of_numbers():
+    counts = np.diag(np.arange(1, 51))[:, ::-1]
+    axes = drawn(charts.confusion(counts, list(range(50))))
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert sorted(map(int, names)) == list(range(50))
+    for axis in (axes.xaxis, axes.yaxis):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels()]
+        assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+def test_seeds_that_were_driven_away_leave_room_for_the_rest():
+    points = RNG.normal(size=(200, 2))
+    path = np.zeros((4, 3, 2))
+    path[-1] = [[0, 0], [500, 0], [0.5, -800]]
+    axes = drawn(charts.seed_paths(path, points, ("x", "y")))
+    assert "2 out of sight" in axes.get_title()
+    assert max(np.abs([*axes.get_xlim(), *axes.get_ylim()])) < 8
+    stay = drawn(charts.seed_paths(np.zeros((4, 3, 2)), points, ("x", "y")))
+    assert "out of sight" not in stay.get_title()
+
+
 @pytest.mark.parametrize("n", [2, 50])
 def test_nothing_is_cut_off(n):
     """Every text of every picture lies inside the figure."""

@@ -14,12 +14,12 @@ __all__ = ["command"]
 @click.option(
     "--memory-limit",
     metavar="SIZE",
-    help="What the process may take. 384MiB by default, or what is needed if other packages make the process larger.",
+    help="What the process may take. 512MiB by default, or what is needed if other packages make the process larger.",
 )
 @click.option("--output", default="demo-output", show_default=True, help="Folder for the picture.")
 @runs
 def command(rows: int, memory_limit: str | None, output: str) -> None:
-    """Cluster jittered copies of scikit-learn's digits, 780 MiB of them, within 384 MiB, and draw what came out."""
+    """Cluster jittered copies of scikit-learn's digits, 780 MiB of them, within 512 MiB, and draw what came out."""
     from ..demo import run
 
     show_progress(False)

@@ -92,10 +92,19 @@ def literal(text: Any) -> str:
     return str(text).replace("$", r"\$")
 
 
-def ticks_of_clusters(axis: Any, places: NDArray[Any], names: list[Any] | None = None, most: int = 26) -> None:
-    """Name clusters along an axis, every second or fifth if there are too many for all."""
-    shown = [name if names is None else literal(names[name]) for name in range(len(places))]
+def ticks_of_clusters(
+    axis: Any,
+    places: NDArray[Any],
+    names: list[Any] | None = None,
+    most: int = 26,
+    apart: float = 0.0,
+    **letters: Any,
+) -> None:
+    """Name clusters along an axis, every second or fifth if there are too many for all, no two too near."""
+    shown = [str(name) if names is None else literal(names[name]) for name in range(len(places))]
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 10**9) if len(places) <= most * s)
-    axis.set_ticks(
-        [places[k] for k in range(0, len(places), step)], [str(shown[k]) for k in range(0, len(places), step)]
-    )
+    kept: list[int] = []
+    for k in range(0, len(places), step):
+        if not kept or places[k] - places[kept[-1]] >= apart:
+            kept.append(k)
+    axis.set_ticks([places[k] for k in kept], [shown[k] for k in kept], **letters)

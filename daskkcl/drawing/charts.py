@@ -33,16 +33,13 @@ def convergence(history: list[float], name: str, axes: Any = None) -> Any:
     axes.plot(rounds, values, color="#0072B2", marker="o" if len(values) <= 60 else None, markersize=3.5, linewidth=1.6)
     axes.set(xlabel="round", ylabel=name, title="Convergence")
     if len(values):
+        falls = len(values) < 2 or values[-1] <= values[-2]  # the name stands where the line does not come from
         axes.annotate(
-            compact(values[-1]),
-            (rounds[-1], values[-1]),
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="right",
-            fontsize=9,
-        )
+            compact(values[-1]), (rounds[-1], values[-1]), xytext=(0, -6 if falls else 6), textcoords="offset points",
+            ha="right", va="top" if falls else "bottom", fontsize=9,
+        )  # fmt: skip
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.margins(y=0.12)
+    axes.margins(y=0.16)
     if len(values) and 0 < 1e3 * values.min() < values.max():
         axes.set_yscale("log")
     else:
@@ -69,7 +66,7 @@ def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
     if n <= 16:
         for cluster, count in enumerate(counts):
             axes.annotate(
-                compact(count), (cluster, count), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8
+                compact(count), (cluster, count), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8
             )
     axes.set(xlabel="cluster", ylabel="rows", title="Cluster sizes")
     axes.yaxis.set_major_formatter(lambda value, _: compact(value))
@@ -149,16 +146,38 @@ def _borders(axes: Any, points: Floats, labels: NDArray[Any], n_clusters: int, r
     else:
         field = np.asarray(regions(grid))
     field = field.reshape(len(y), len(x))
-    # A short line between neighbouring points of the grid that differ: contours of numbers would be drawn many times.
     from matplotlib.collections import LineCollection
 
-    dx, dy = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
-    i, j = np.nonzero(field[:, 1:] != field[:, :-1])
-    upright = np.stack([np.column_stack([x[j] + dx, y[i] - dy]), np.column_stack([x[j] + dx, y[i] + dy])], axis=1)
-    i, j = np.nonzero(field[1:] != field[:-1])
-    level = np.stack([np.column_stack([x[j] - dx, y[i] + dy]), np.column_stack([x[j] + dx, y[i] + dy])], axis=1)
-    axes.add_collection(LineCollection([*upright, *level], colors=_GREY, linewidths=0.7, zorder=0))
+    axes.add_collection(LineCollection(_outlines(field, x, y), colors="0.65", linewidths=0.7, zorder=0))
     axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+
+
+_BLUR = 1.5  # points of the grid: enough to make lines of steps
+
+
+def _outlines(field: NDArray[Any], x: Floats, y: Floats) -> list[Floats]:
+    """Return the borders between regions of a grid as lines without steps.
+
+    The indicators of the regions are blurred; a border is where two of them are equal and all others are less.
+    """
+    from contourpy import contour_generator
+    from scipy.ndimage import find_objects, gaussian_filter
+
+    best, second = np.zeros(field.shape), np.zeros(field.shape)
+    shares = []
+    for number, box in enumerate(find_objects(field + 1)):
+        if box is None:
+            continue
+        around = tuple(slice(max(0, side.start - 8), side.stop + 8) for side in box)
+        share = gaussian_filter((field[around] == number).astype(float), _BLUR, mode="nearest")
+        np.maximum(second[around], np.minimum(best[around], share), out=second[around])
+        np.maximum(best[around], share, out=best[around])
+        shares.append((around, share))
+    lines: list[Any] = []
+    for around, share in shares:
+        ahead = share - np.where(share >= best[around], second[around], best[around])
+        lines.extend(contour_generator(x[around[1]], y[around[0]], ahead).lines(0.0))
+    return lines
 
 
 def _badge(axes: Any, points: Floats, place: Floats, text: Any, colour: Any, fontsize: float) -> None:
@@ -212,7 +231,7 @@ def silhouette_bars(distances: Floats, labels: NDArray[Any], axes: Any = None) -
     axes.axvline(values.mean(), color=_GREY, linestyle="--", linewidth=1)
     axes.set(xlabel=f"simplified silhouette (mean {values.mean():.2f})", ylabel="cluster", title="Silhouettes")
     axes.invert_yaxis()
-    ticks_of_clusters(axes.yaxis, np.array(places))
+    ticks_of_clusters(axes.yaxis, np.array(places), apart=start / 26)
     _plain(axes)
     return axes
 
@@ -234,9 +253,13 @@ def confusion(counts: NDArray[Any], names: list[Any], axes: Any = None) -> Any:
             if share >= 0.005:
                 letters = {"fontsize": 10 if counts.size <= 36 else 7, "color": "white" if share > 0.55 else "black"}
                 axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", **letters)
-    axes.set(xlabel="cluster", ylabel="known class", title="Known classes in clusters, in per cent")
-    ticks_of_clusters(axes.xaxis, np.arange(n_clusters), [int(k) for k in order], 16)
-    ticks_of_clusters(axes.yaxis, np.arange(n_classes), names)
+    axes.set(xlabel="cluster", ylabel="known class", title="Known classes by cluster, % of each class")
+    # In this order a number does not follow from its neighbours: if there is room, all are named.
+    width, height = (int(side / axes.figure.dpi * 72) for side in axes.get_window_extent().size)
+    small = {"fontsize": 7} if max(counts.shape) > 26 else {}
+    turned = {"rotation": 90} if n_clusters > 16 else {}
+    ticks_of_clusters(axes.xaxis, np.arange(n_clusters), [int(k) for k in order], width // 9, **small, **turned)
+    ticks_of_clusters(axes.yaxis, np.arange(n_classes), names, height // 9, **small)
     axes.figure.colorbar(image, ax=axes, shrink=0.85, format=lambda share, _: f"{share:.0%}", label="of the class")
     return axes
 
@@ -279,7 +302,7 @@ def evidence(found: dict[str, Any], axes: Any = None) -> Any:
 
 
 def seed_paths(path: Floats, points: Floats | None, names: tuple[str, str], axes: Any = None) -> Any:
-    """Draw the way of each seed, from a ring to a full dot, over the rows."""
+    """Draw the path of each seed, from a ring to a full dot, over the rows."""
     axes = axes_or_new(axes, 6.4, 5.2)
     if points is not None:
         axes.scatter(*points.T, s=4, color="0.8", linewidths=0, zorder=0)
@@ -289,11 +312,15 @@ def seed_paths(path: Floats, points: Floats | None, names: tuple[str, str], axes
         axes.plot(*way.T, color=palette[seed], linewidth=1.1)
         axes.plot(*way[0], "o", markerfacecolor="white", color=palette[seed], markersize=6)
         axes.plot(*way[-1], "o", color=palette[seed], markersize=7, markeredgecolor="white")
-    axes.set(
-        xlabel=names[0],
-        ylabel=names[1],
-        title=f"Ways of {path.shape[1]} seeds in {len(path) - 1} epochs, from ring to dot",
-    )
+    title = f"Paths of {path.shape[1]} seeds in {len(path) - 1} epochs, from ring to dot"
+    if points is not None:  # rivals that were driven far away would leave no room for the rest
+        low, high = points.min(axis=0), points.max(axis=0)
+        low, high = low - 0.25 * (high - low), high + 0.25 * (high - low)
+        away = int(((path[-1] < low) | (path[-1] > high)).any(axis=1).sum())
+        if away:
+            axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+            title += f" ({away} out of sight)"
+    axes.set(xlabel=names[0], ylabel=names[1], title=title)
     _plain(axes)
     return axes
 

@@ -106,8 +106,11 @@ class Pictures:
             regions = lambda points: self._ask("predict", points)  # noqa: E731
             return charts.scatter(np.asarray(rows, dtype=float), labels, model.n_clusters_, self._names(), regions, ax)
         points = charts.plane_of_centres(self._ask("transform", rows).astype(float) ** 2)
-        axes = {1: ("distance to the centre", ""), 2: ("nearer to 1  -  nearer to 0", "distance to the nearer centre")}
-        names = axes.get(model.n_clusters_, ("a direction between centres", "another"))
+        axes = {
+            1: ("distance to the centre", ""),
+            2: ("← nearer to 1     nearer to 0 →", "distance to the nearer centre"),
+        }
+        names = axes.get(model.n_clusters_, ("first direction between centres", "second"))
         return charts.scatter(points, labels, model.n_clusters_, names, None, ax)
 
     def memberships(self, X: Any = None, *, ax: Any = None, n_rows: int = 1000) -> Any:
@@ -165,7 +168,7 @@ class Pictures:
         return charts.evidence(found, ax)
 
     def seeds(self, X: Any = None, *, ax: Any = None, n_rows: int = 2000) -> Any:
-        """Draw the ways of the seeds, of algorithms with `n_seeds` that were fitted with ``record=True``.
+        """Draw the paths of the seeds, of algorithms with `n_seeds` that were fitted with ``record=True``.
 
         Parameters
         ----------
