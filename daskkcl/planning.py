@@ -186,7 +186,8 @@ def _bar(name: str, size: int, limit: int) -> str:
         f'<span style="display:inline-block;height:.75em;min-width:1px;width:{width:.2f}em;background:#0072B2"></span>'
     )
     number = f'<td style="text-align:right">{format_bytes(size)}</td>'
-    return f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">{bar}</td>{number}</tr>'
+    first = f'<td style="text-align:left;padding-right:1em">{escape(name)}</td>'
+    return f'<tr>{first}<td style="text-align:left">{bar}</td>{number}</tr>'
 
 
 def make_plan(

@@ -214,7 +214,7 @@ def test_in_a_browser(browser, page, width):
         {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
     )
     browser.get(page.as_uri())
-    assert browser.title == "OnlineKFCM: 4 clusters"
+    assert browser.title == "4 clusters by okfcm"
     pictures = browser.execute_script(
         "return [...document.images].map(i => [i.complete, i.naturalWidth, i.clientWidth])"
     )

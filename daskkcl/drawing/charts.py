@@ -66,8 +66,9 @@ def sizes(counts: NDArray[Any], axes: Any = None) -> Any:
     if n <= 16:
         for cluster, count in enumerate(counts):
             axes.annotate(
-                compact(count), (cluster, count), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8
-            )
+                compact(count), (cluster, count), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},  # not through the line of equal sizes
+            )  # fmt: skip
     axes.set(xlabel="cluster", ylabel="rows", title="Cluster sizes")
     axes.yaxis.set_major_formatter(lambda value, _: compact(value))
     ticks_of_clusters(axes.xaxis, np.arange(n), most=16)

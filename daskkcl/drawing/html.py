@@ -28,7 +28,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _PAGE = """
 body { margin: 0 auto; padding: 1.2em; max-width: 66em; background: #fff; color: #1b1f24; }
 h1 { font-size: 1.5em; margin: .2em 0; } h2 { font-size: 1.15em; margin: 1.6em 0 .4em; }
-figure { margin: 0; flex: 0 1 29em; max-width: 100%; } figure svg, figure img { max-width: 100%; height: auto; }
+figure { margin: 0 0 1.4em; flex: 0 1 29em; max-width: 100%; } figure svg, figure img { max-width: 100%; height: auto; }
 figcaption { color: #57606a; font-size: .9em; }
 .wide { overflow-x: auto; }
 """
@@ -72,7 +72,7 @@ def bars(names: list[Any], values: NDArray[Any], shown: int = 20, texts: list[st
         cell = f'<td><span class="bar" style="width:{width:.2f}em"></span></td>'
         rows.append((str(names[k]), _Raw(cell), number(text)))
     if len(values) > shown:
-        rows.append((f"and {len(values) - shown:,} more", "", ""))
+        rows.append((_Raw(f'<td colspan="3">and {len(values) - shown:,} more</td>'),))
     return table(rows)
 
 
@@ -91,7 +91,7 @@ def line(values: list[float], name: str, width: int = 260, height: int = 90) -> 
     return (
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(name)}">'
         f'<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="1.8"/>'
-        f'<text x="5" y="{height - 4}" {text}>{finite[0]:.4g} to {finite[-1]:.4g} in {len(finite)} rounds</text></svg>'
+        f'<text x="5" y="{height - 4}" {text}>from {finite[0]:.4g} to {finite[-1]:.4g}</text></svg>'
     )
 
 

@@ -171,13 +171,13 @@ def _given(model: Any) -> list[tuple[str, str]]:
 
 
 def _page(model: Any, source: Any, y: Any, validity: str | None) -> str:
-    name = type(model).__name__
+    title = f"{model.n_clusters_:,} cluster{'s' * (model.n_clusters_ != 1)} by {model.algorithm}"
     known, labels = (None, None) if y is None else (np.ravel(np.asarray(y)), _labels(model, source))
     judged = [] if validity is None else ["<h2>Validity</h2>", _validity(model, source, validity)]  # before pictures
     rows = None if source is None else some_rows(source, _DRAWN)
     figures = [
-        ("Convergence", lambda ax: model.plot.convergence(ax)),
-        ("Cluster sizes", lambda ax: model.plot.sizes(ax)),
+        ("The objective after each round", lambda ax: model.plot.convergence(ax)),
+        ("Rows of each cluster, and what they would be if all were equal", lambda ax: model.plot.sizes(ax)),
         ("Rows in the plane where centres lie farthest apart", lambda ax: model.plot.scatter(rows, ax=ax)),
         (
             "How much nearer each row is to its own centre than to the next",
@@ -189,11 +189,11 @@ def _page(model: Any, source: Any, y: Any, validity: str | None) -> str:
     if getattr(model, "n_clusters_evidence_", None):
         figures.append(("Why this number of clusters", lambda ax: model.plot.n_clusters(ax)))
     if hasattr(model, "seed_path_"):
-        figures.append(("Ways of the seeds", lambda ax: model.plot.seeds(rows, ax=ax)))
+        figures.append(("Paths of the seeds", lambda ax: model.plot.seeds(rows, ax=ax)))
     if known is not None:
         figures.insert(2, ("Known classes in clusters", lambda ax: model.plot.confusion(known, labels, ax=ax)))
     parts = [
-        f"<h1>{escape(name)}</h1>",
+        f"<h1>{escape(title)}</h1>",
         _summary(model),
         "<h2>Pictures</h2>",
         f"<div class='side'>{''.join(_figure(caption, draw) for caption, draw in figures)}</div>",
@@ -207,7 +207,7 @@ def _page(model: Any, source: Any, y: Any, validity: str | None) -> str:
         parts += ["<h2>Memory: plan against measured</h2>", _plan(model)]
     libraries = [(library, _version(library)) for library in _LIBRARIES]
     parts += ["<h2>Versions</h2>", html.table([("Python", platform.python_version()), *libraries])]
-    return html.page(f"{name}: {model.n_clusters_} clusters", "\n".join(parts))
+    return html.page(title, "\n".join(parts))
 
 
 def _validity(model: Any, source: Any, which: str) -> str:
