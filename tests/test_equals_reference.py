@@ -18,7 +18,7 @@ from daskkcl.random import Key
 from daskkcl.rules.competitive import Rates, Winners, compete
 from daskkcl.rules.fuzzy import best_fuzzy_run, collapse_bound, d2_seeds, distances_from, fuzzy_c_means
 from daskkcl.rules.kernel_fuzzy import kernel_distances_from, weighted_kernel_fcm
-from daskkcl.rules.lloyd import lloyd
+from daskkcl.rules.lloyd import _lloyd_by, best_lloyd_run, lloyd, products
 from daskkcl.schedules.chunks import FAN_IN
 from daskkcl.schedules.subsets import default_walk
 
@@ -207,6 +207,41 @@ def test_lloyd_in_memory_equals_the_twin(X):
     assert_allclose(run.centres.means, twin.centres, rtol=1e-12)
     assert_array_equal(run.counts, np.bincount(twin.labels))
     assert_allclose(run.objective, twin.objective[-1])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("max_iter", [0, 1, 2, 100])
+@pytest.mark.parametrize("n_distinct", [N, 6, 3])
+def test_k_means_by_products_of_objects_is_k_means(X, n_distinct, max_iter, weighted):
+    """With few distinct objects seeds repeat, and clusters are empty from the first step on."""
+    X = X[np.arange(N) % n_distinct]
+    map_ = LandmarkMap(Rbf(0.2), X[: min(40, n_distinct)], F64)
+    Z, kappa = map_.measure(X)
+    weights = np.random.default_rng(3).uniform(0.5, 2, N) if weighted else None
+    P = np.concatenate([products(Z, slice(a, a + 100), map_) for a in range(0, N, 100)])
+    assert_allclose(P, Z @ map_.inverse @ Z.T, rtol=1e-8, atol=1e-8)
+
+    def run(P):
+        rng = np.random.default_rng(1)
+        return best_lloyd_run(Z, kappa, map_, C, max_iter, 3, rng, weights=weights, P=P)
+
+    one, other = run(None), run(P)
+    assert_allclose(other.objective, one.objective, rtol=1e-9, atol=1e-9)
+    assert_allclose(np.sort(other.counts), np.sort(one.counts), rtol=1e-12)
+    if n_distinct == N:  # else two seeds on one spot are told apart by rounding
+        assert_allclose(other.centres.means, one.centres.means, rtol=1e-9)
+        assert_allclose(other.counts, one.counts, rtol=1e-12)
+
+
+def test_k_means_by_products_keeps_the_centre_of_a_cluster_that_loses_its_objects():
+    X = np.array([[9.0, 9], [3, 0], [3, 4], [5, 2], [1, 0], [11, 1], [11, 9]])
+    map_, kappa, seeds = IdentityMap(np.zeros(2), F64), np.sum(X**2, axis=1), np.array([6, 0, 5])
+    one = lloyd(X, kappa, Centres.from_means(X[seeds], map_), map_, 100)
+    assert_array_equal(one.counts, [2, 0, 5])
+    other = _lloyd_by(X @ X.T, kappa, seeds, 100).placed(X, map_, None)
+    assert_allclose(other.centres.means, one.centres.means)
+    assert_array_equal(other.counts, one.counts)
+    assert_allclose(other.objective, one.objective)
 
 
 # --- PAKCL ------------------------------------------------------------------------------------------------------

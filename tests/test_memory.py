@@ -116,6 +116,7 @@ def test_rows_met_one_at_a_time_stay_within_the_plan(tables, algo, limit, parame
         ("akkmeans", {"map": "svrff", "n_landmarks": 200, "max_iter": 2}),
         ("akkmeans", {"map": "nyncut", "n_landmarks": 200, "max_iter": 2}),
         ("apnc", {"n_landmarks": 200, "max_iter": 2}),
+        ("akkmeans", {"n_landmarks": 700, "max_iter": 2}),  # first centres by products of the sample
     ],
 )
 def test_maps_stay_within_the_limit(tables, algo, parameters):

@@ -87,7 +87,8 @@ class LandmarkMap:
     def inverse(self) -> Floats:
         """The pseudo-inverse ``A`` of `kernel_matrix`, float64."""
         values, vectors = self.spectrum
-        return (vectors / values) @ vectors.T
+        root = vectors / np.sqrt(values)
+        return root @ root.T  # which numpy does in half the time, of one matrix
 
     def bare(self) -> LandmarkMap:
         """Return the same map without what was derived for it."""

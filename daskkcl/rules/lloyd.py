@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,11 @@ from .fuzzy import d2_seeds, distances_from
 from .index import CentreIndex
 from .many import MANY, seeds_in_groups, winners_in_slices
 
-__all__ = ["LloydRun", "best_lloyd_run", "lloyd"]
+__all__ = ["LloydRun", "best_lloyd_run", "by_products", "lloyd", "products"]
 
 Floats = NDArray[Any]
 _NEAREST = Nearest()
+_MORE = 4  # times as many objects as measurements: products of all of them still pay
 _STEPS_OF_MANY = 3  # what is left to do, passes over all rows do
 
 
@@ -66,17 +67,108 @@ def best_lloyd_run(
     rule: Any = _NEAREST,
     weights: Floats | None = None,
     indexed: bool = False,
+    P: Floats | None = None,
 ) -> LloydRun:
-    """Run from several greedy D² seedings and keep the one of lowest objective; of many clusters from one."""
+    """Run from several greedy D² seedings and keep the one of lowest objective; of many clusters from one.
+
+    `P` are the `products` of all objects, if they have been made; the rule is then the nearest centre.
+    """
     w = np.ones(len(Z)) if weights is None else weights
     if n_clusters >= MANY:
         seeds = seeds_in_groups(Z, kappa, map_, w, n_clusters, rng)
         start, steps = Centres.from_means(Z[seeds], map_), min(max_iter, _STEPS_OF_MANY)
         return lloyd(Z, kappa, start, map_, steps, rule, weights, indexed)
+    distances = distances_from(Z, kappa, map_) if P is None else _distances_by(P, kappa)
 
-    def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
+    def runs() -> Iterator[LloydRun | _Sides]:  # one at a time: the centres of all of them may be large
         for _ in range(n_init):
-            seeds = d2_seeds(distances_from(Z, kappa, map_), w, n_clusters, rng)
-            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule, weights)
+            seeds = d2_seeds(distances, w, n_clusters, rng)
+            if P is not None:
+                yield _lloyd_by(P, kappa, seeds, max_iter, weights)
+            else:
+                yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule, weights)
 
-    return min(runs(), key=lambda run: run.objective)
+    best = min(runs(), key=lambda run: run.objective)
+    return best.placed(Z, map_, weights) if isinstance(best, _Sides) else best
+
+
+# --- by products of the objects with one another ---------------------------------------------------------------------
+
+
+def by_products(n_objects: int, n_measurements: int, n_clusters: int) -> bool:
+    """Say whether k-means of some objects is better done with their `products` than with their measurements.
+
+    A step then costs as many products as objects have changed sides, and no coefficients of centres are needed.
+    """
+    return n_clusters < MANY and n_objects <= _MORE * n_measurements
+
+
+def products(Z: Floats, objects: slice, map_: Map) -> Floats:
+    """Return ``z_i . A z_j`` of some objects i with all objects j."""
+    return map_.dual(Z[objects]).astype(Z.dtype) @ Z.T
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """A run that knows which objects made each centre: those with its number in `makers`, or a seed (None)."""
+
+    seeds: NDArray[np.int64]
+    makers: list[NDArray[np.intp] | None]
+    counts: Floats
+    objective: float
+
+    def placed(self, Z: Floats, map_: Map, weights: Floats | None) -> LloydRun:
+        """Return the run with its centres."""
+        c, means = len(self.seeds), Z[self.seeds].astype(np.float64)
+        for labels in {id(labels): labels for labels in self.makers if labels is not None}.values():
+            own = np.flatnonzero([maker is labels for maker in self.makers])
+            S, counts = cluster_sums(Z, labels, c, weights)
+            means[own] = S[own] / counts[own, None]
+        return LloydRun(Centres.from_means(means, map_), self.counts, self.objective)
+
+
+def _distances_by(P: Floats, kappa: Floats) -> Callable[[NDArray[np.int64]], Floats]:
+    """Return what `distances_from` returns, with products looked up."""
+
+    def distances(objects: NDArray[np.int64]) -> Floats:
+        D = np.maximum(kappa - 2 * P[objects] + P[objects, objects][:, None], 0).astype(np.float64)
+        D[np.arange(len(objects)), objects] = 0
+        return D.T
+
+    return distances
+
+
+def _lloyd_by(
+    P: Floats, kappa: Floats, seeds: NDArray[np.int64], max_iter: int, weights: Floats | None = None
+) -> _Sides:
+    """Do what `lloyd` does from some objects. Sums of the products of a cluster's objects stand for its centre."""
+    c, n = len(seeds), len(P)
+    everybody, w = np.arange(n), np.ones(n) if weights is None else weights
+    sums, labels = np.zeros((c, n)), None
+    near, norms = P[seeds].astype(np.float64), P[seeds, seeds].astype(np.float64)  # m_c . phi(x_i), nu_c
+    makers: list[NDArray[np.intp] | None] = [None] * c
+    for _ in range(max_iter + 1):
+        D = norms[:, None] - 2 * near
+        new_labels = D.argmin(axis=0)
+        objective = float(np.maximum(kappa + D[new_labels, everybody], 0) @ w)
+        counts = np.bincount(new_labels, weights=w, minlength=c)
+        changed = everybody if labels is None else np.flatnonzero(new_labels != labels)
+        if len(changed) == 0:
+            break
+        if 4 * len(changed) > n:  # all anew, without a copy of their products
+            changed, labels = everybody, None
+            sums[:] = 0
+        places = np.arange(len(changed))
+        moves = np.zeros((c, len(changed)), dtype=P.dtype)
+        moves[new_labels[changed], places] = w[changed]
+        if labels is not None:
+            moves[labels[changed], places] = -w[changed]
+        sums += moves @ (P if len(changed) == n else P[changed])
+        labels = new_labels
+        full = np.flatnonzero(counts)  # an empty cluster keeps its centre
+        near[full] = sums[full] / counts[full, None]
+        inner = np.bincount(labels, weights=w * near[labels, everybody], minlength=c)
+        norms[full] = inner[full] / counts[full]
+        for own in full:
+            makers[own] = labels
+    return _Sides(seeds, makers, counts, objective)

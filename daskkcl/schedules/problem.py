@@ -19,15 +19,17 @@ from ..planning import Stage, tile_rows
 from ..random import Key
 from ..rules.counting import MAX_CLUSTERS, counting_bytes
 from ..rules.index import search_bytes
+from ..rules.lloyd import by_products
 from ..rules.many import MANY
 from ..rules.scaling import Scaler
 from .landmarks import centre_bytes, k_means_bytes
 
-__all__ = ["SAMPLE_ROWS", "Problem"]
+__all__ = ["SAMPLE_ROWS", "STRIP_ROWS", "STRIP_THREADS", "Problem"]
 
 SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
 _WIDE_BYTES = 48  # a column of sparse rows: means and spreads of a sample, where entries of the landmarks begin
+STRIP_ROWS, STRIP_THREADS = 256, 4  # of products of the sample: rows at a time, and at most so many threads
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 
 
@@ -171,6 +173,7 @@ class Problem:
             "gathered in pieces": s * (self.source.mean_bytes + 16),
             "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
             "first centres": s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8)),
+            "products": self._products_bytes,
         }
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
@@ -179,6 +182,15 @@ class Problem:
             steps["leverage"] = 8 * (s * d + 3 * s * m + 4 * m * d) if self.landmarks_by("leverage") else 0
             steps["kernel matrix"] = 8 * 4 * m * d + width_rows * (self.row_bytes + d)
         return max(steps.values())
+
+    @property
+    def _products_bytes(self) -> int:
+        """Products of the rows of the sample with one another, some of them copied; strips of them in the making."""
+        s, m, itemsize = self.sample_rows, self.n_measurements, self.dtype.itemsize
+        if not by_products(s, m, self.c):
+            return 0
+        strips = STRIP_THREADS * STRIP_ROWS * (m * (2 * 8 + itemsize) + s * itemsize)
+        return s * (self.measured_bytes + 5 * 8 * self.c) + s * s * itemsize * 5 // 4 + strips
 
     @property
     def _met_at_once(self) -> int:

@@ -12,15 +12,17 @@ from ..errors import InvalidInputError, did_you_mean
 from ..maps.base import Centres
 from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
-from ..rules.lloyd import best_lloyd_run
+from ..rules.lloyd import best_lloyd_run, by_products, products
 from ..rules.many import MANY, seeds_in_groups
 from .data import gather
 from .dataset import Dataset
-from .measuring import bad_rows
+from .graph import Graph
+from .measuring import bad_rows, task
 from .passes import RandomLabels, label_means
+from .problem import STRIP_ROWS, STRIP_THREADS
 from .setup import Setup
 
-__all__ = ["Start", "check_init", "given_rows", "place_centres", "start_rows"]
+__all__ = ["Start", "check_init", "given_rows", "place_centres", "sample_products", "start_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,5 +134,25 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         )
         return Start(Centres.from_means(Z[seeds], map_), ones)
     weights = None if setup.problem.weights is None else setup.sample_weights
-    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule or Nearest(), weights, setup.problem.indexed)
+    rule, indexed = rule or Nearest(), setup.problem.indexed
+    whole = isinstance(rule, Nearest) and not indexed and by_products(len(Z), Z.shape[1], c)
+    P = sample_products(setup, Z) if whole else None
+    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule, weights, indexed, P)
     return Start(run.centres, np.maximum(run.counts, 1).astype(float))
+
+
+def sample_products(setup: Setup, Z: NDArray[Any]) -> NDArray[Any]:
+    """Return the products of the objects of the sample with one another, made on the threads of this process."""
+    P, graph = np.empty((len(Z), len(Z)), dtype=Z.dtype), Graph()
+    shared = graph.value((Z, setup.map_, P))
+    keys = [graph.call(product_strip, shared, first) for first in range(0, len(Z), STRIP_ROWS)]
+    setup.engine.here().with_threads(STRIP_THREADS).run(graph, keys)
+    return P
+
+
+@task
+def product_strip(shared: Any, first: int) -> None:
+    """Put the products of some objects with all into their place. Strips are the same on any number of threads."""
+    Z, map_, P = shared
+    own = slice(first, first + STRIP_ROWS)
+    P[own] = products(Z, own, map_)
