@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["FixedOrder", "Key", "as_key"]
 
 _STRIP = 1 << 12
+_TABLE = 1 << 16  # numbers of a table
 _ROUNDS = 6  # Feistel rounds; four already pass for pseudo-random, two more cost little
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -123,6 +124,12 @@ def _permute(x: NDArray[np.uint64], n: int, keys: NDArray[np.uint64], inverse: b
     if n <= 1:
         return np.zeros(x.shape, dtype=np.int64)
     half = max(1, (int(n - 1).bit_length() + 1) // 2)
+    if (1 << 2 * half) <= min(_TABLE, 4 * x.size):  # all numbers at once, to walk by looking them up
+        table = _feistel(np.arange(1 << 2 * half, dtype=np.uint64), half, keys, inverse).astype(np.int64)
+        rows: NDArray[np.int64] = table[x]
+        while (beyond := np.flatnonzero(rows >= n)).size:
+            rows[beyond] = table[rows[beyond]]
+        return rows
     result = np.empty(x.shape, dtype=np.uint64)
     for first in range(0, x.size, _STRIP):  # a strip stays in cache while all rounds go over it
         result[first : first + _STRIP] = _feistel(x[first : first + _STRIP], half, keys, inverse)

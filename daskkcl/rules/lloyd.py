@@ -103,9 +103,10 @@ def by_products(n_objects: int, n_measurements: int, n_clusters: int) -> bool:
     return n_clusters < MANY and n_objects <= _MORE * n_measurements
 
 
-def products(Z: Floats, objects: slice, map_: Map) -> Floats:
-    """Return ``z_i . A z_j`` of some objects i with all objects j."""
-    return map_.dual(Z[objects]).astype(Z.dtype) @ Z.T
+def products(Z: Floats, first: int, last: int, map_: Map, P: Floats) -> None:
+    """Put ``z_i . A z_j`` of some objects i with all from the first of them on into `P`, and mirror them."""
+    P[first:last, first:] = map_.dual(Z[first:last]).astype(Z.dtype) @ Z[first:].T
+    P[last:, first:last] = P[first:last, last:].T
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,7 +152,6 @@ def sample_products(setup: Setup, Z: NDArray[Any]) -> NDArray[Any]:
 
 @task
 def product_strip(shared: Any, first: int) -> None:
-    """Put the products of some objects with all into their place. Strips are the same on any number of threads."""
+    """Put the products of some objects into their place. Strips are the same on any number of threads."""
     Z, map_, P = shared
-    own = slice(first, first + STRIP_ROWS)
-    P[own] = products(Z, own, map_)
+    products(Z, first, min(len(Z), first + STRIP_ROWS), map_, P)

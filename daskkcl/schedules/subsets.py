@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+_STRIP_PLACES = 2**14  # of the random order, computed at once
 _SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint and a progress step follow each
 
 
@@ -140,6 +141,7 @@ class Places:
     lasting = True
     key: Key | FixedOrder
     n_rows: int
+    _strips: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # the latest two
 
     def row_number(self, position: int) -> int:
         """Return the number in the data of the row at a position of the random order."""
@@ -147,7 +149,25 @@ class Places:
 
     def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the numbers in the data of the rows at some positions of the random order."""
-        return self.key.rows(self.n_rows, start, stop)
+        if stop - start >= _STRIP_PLACES:
+            return self.key.rows(self.n_rows, start, stop)
+        first, last = start // _STRIP_PLACES, (stop - 1) // _STRIP_PLACES
+        numbers = np.concatenate([self._strip(strip) for strip in range(first, last + 1)])
+        return numbers[start - first * _STRIP_PLACES :][: stop - start]
+
+    def _strip(self, strip: int) -> NDArray[np.int64]:
+        """Return the numbers of many places: they cost little more than those of a few."""
+        found = self._strips.get(strip)
+        if found is None:
+            start = strip * _STRIP_PLACES
+            found = self.key.rows(self.n_rows, start, min(self.n_rows, start + _STRIP_PLACES))
+            self._strips[strip] = found
+            for old in sorted(self._strips.copy())[:-2]:
+                self._strips.pop(old, None)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Places, (self.key, self.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +205,7 @@ class ShuffledBlocks:
         if isinstance(self.rows, Shuffled):
             return self.rows.bucket(bucket)
         first, last = bucket * self.bucket_blocks, min(self.n_blocks, (bucket + 1) * self.bucket_blocks)
-        return self.rows.array[self.key.rows(self.rows.n_rows, self.edges[first], self.edges[last])]
+        return self.rows.array[self.places.numbers(self.edges[first], self.edges[last])]
 
 
 def epoch_blocks(setup: Setup, epoch: int, begin: int = 0, order: FixedOrder | None = None) -> ShuffledBlocks:
