@@ -105,7 +105,7 @@ def by_products(n_objects: int, n_measurements: int, n_clusters: int) -> bool:
 
 def products(Z: Floats, first: int, last: int, map_: Map, P: Floats) -> None:
     """Put ``z_i . A z_j`` of some objects i with all from the first of them on into `P`, and mirror them."""
-    P[first:last, first:] = map_.dual(Z[first:last]).astype(Z.dtype) @ Z[first:].T
+    np.matmul(map_.dual(Z[first:last]).astype(Z.dtype), Z[first:].T, out=P[first:last, first:])
     P[last:, first:last] = P[first:last, last:].T
 
 

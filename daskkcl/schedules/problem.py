@@ -29,7 +29,7 @@ __all__ = ["SAMPLE_ROWS", "STRIP_ROWS", "STRIP_THREADS", "Problem"]
 SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
 _WIDE_BYTES = 48  # a column of sparse rows: means and spreads of a sample, where entries of the landmarks begin
-STRIP_ROWS, STRIP_THREADS = 256, 4  # of products of the sample: rows at a time, and at most so many threads
+STRIP_ROWS, STRIP_THREADS = 128, 4  # of products of the sample: rows at a time, and at most so many threads
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 
 
@@ -189,7 +189,7 @@ class Problem:
         s, m, itemsize = self.sample_rows, self.n_measurements, self.dtype.itemsize
         if not by_products(s, m, self.c):
             return 0
-        strips = STRIP_THREADS * STRIP_ROWS * (m * (2 * 8 + itemsize) + s * itemsize)
+        strips = STRIP_THREADS * STRIP_ROWS * m * (2 * 8 + itemsize)
         return s * (self.measured_bytes + 5 * 8 * self.c) + s * s * itemsize * 5 // 4 + strips
 
     @property
