@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import normalized_mutual_info_score
 
 from .api import fit
-from .errors import MemoryLimitError
+from .errors import MemoryLimitError, PlaceError, reason
 from .system import format_bytes, parse_bytes, peak_bytes, resident_bytes
 
 __all__ = ["run"]
@@ -104,6 +104,10 @@ def cluster(path: Path, out: Path, size: int, limit: str | None) -> tuple[Any, s
 
 def run(n_rows: int = 3_200_000, limit: str | None = None, output: str = "demo-output") -> None:
     """Write, fit, compare, draw."""
+    try:
+        Path(output).mkdir(parents=True, exist_ok=True)  # before the work
+    except OSError as error:
+        raise PlaceError(f"The folder {output!r}, for the picture, cannot be made: {reason(error)}.") from None
     folder = Path(tempfile.mkdtemp(prefix="daskkcl-demo-"))
     try:
         path = folder / "digits.zarr"
@@ -132,7 +136,6 @@ def run(n_rows: int = 3_200_000, limit: str | None = None, output: str = "demo-o
 
 def _picture(path: Path, labels: np.ndarray, output: Path, limit: str) -> str:
     try:
-        output.mkdir(parents=True, exist_ok=True)
         draw(path, labels, output / "digits.png", limit)
     except ImportError:
         return "needs matplotlib: pip install 'daskkcl[plots]'"

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from daskkcl.demo import run
+from daskkcl.errors import PlaceError
+
 DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 
 
@@ -24,6 +27,13 @@ def test_the_demo_shows_what_it_promises(tmp_path):
     assert float(peak) <= float(limit)
     assert "labelling" in done.stderr  # progress
     assert (tmp_path / "demo-output" / "digits.png").stat().st_size > 10_000
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_the_work(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlaceError, match="cannot be made"):
+        run(output=str(tmp_path / "file" / "pictures"))
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.slow
