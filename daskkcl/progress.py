@@ -133,9 +133,9 @@ def _make_bar(total: int, stage: str, unit: str, info: str) -> Any:
 
 
 def _size() -> dict[str, int]:
-    """Return a size for terminals that do not say theirs: a bar of no columns is not seen."""
+    """Return a size for terminals that do not say theirs: a bar of no columns, or no lines, is not seen."""
     try:
-        known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
+        known = min(os.get_terminal_size(sys.stderr.fileno())) > 0
     except (OSError, ValueError, AttributeError):  # no terminal: a stream of somebody's own
         known = True
     return {} if known else {"ncols": 100, "nrows": 24}

@@ -79,14 +79,20 @@ def test_progress_goes_to_stderr_and_names_objective_and_memory(table):
     assert "pass" not in fitted("--algo", "akkmeans", "--quiet").stderr
 
 
-def test_terminals_that_do_not_say_their_size_have_a_bar_too():
+@pytest.mark.parametrize("size", [(0, 0), (0, 110), (24, 0), (24, 110)])  # rows and columns
+def test_terminals_that_do_not_say_their_size_have_a_bar_too(size):
+    import fcntl
     import pty
+    import struct
+    import termios
 
     code = "from daskkcl.progress import Progress; p = Progress(); p.begin('pass 1', 10); p.advance(5); p.end()"
-    here, there = pty.openpty()  # of no rows and no columns
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     subprocess.run([sys.executable, "-c", code], stderr=there, check=True)
-    os.close(there)
+    os.set_blocking(here, False)
     assert b"pass 1:" in os.read(here, 4096)
+    os.close(there)
 
 
 def test_parameters_come_from_a_file_and_flags_win(table):
