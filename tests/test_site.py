@@ -55,6 +55,8 @@ def test_every_algorithm_has_a_page():
         assert f"daskkcl.{cls.__name__}\n" in page
         assert f"[`{algo}`]({algo}.md)" in (DOCS / "algorithms" / "index.md").read_text()
         assert "$$" in page
+        for row in ("use it for", "time", "memory", "paper"):
+            assert re.search(rf"^\| {row} \| \S", page, flags=re.MULTILINE), f"{algo} does not say: {row}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
