@@ -52,27 +52,29 @@ def draw(path: Path, labels: np.ndarray, picture: Path, limit: str) -> None:
 
     rows = np.asarray(zarr.open_array(str(path), mode="r")[:20_000])
     some = labels[:20_000]
-    n_clusters, columns = int(labels.max()) + 1, 14
-    widths = [1, 0.35, *[1] * columns]  # the mean stands apart
+    n_clusters, shown = int(labels.max()) + 1, 7
+    lines = -(-n_clusters // 2)  # two clusters on each
+    part = [1, 0.4, *[1] * shown]  # the mean stands apart from some rows
+    widths = [*part, 1, *part]
     figure, axes = plt.subplots(
-        n_clusters, len(widths), figsize=(7.6, 0.52 * n_clusters + 0.8), width_ratios=widths, layout="constrained"
+        lines, len(widths), figsize=(9, 0.5 * lines + 0.7), width_ratios=widths, layout="constrained"
     )
     layout: Any = figure.get_layout_engine()
-    layout.set(w_pad=0.015, h_pad=0.015, wspace=0, hspace=0)
+    layout.set(w_pad=0.012, h_pad=0.02, wspace=0, hspace=0)
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
         axis.set_frame_on(False)
     sizes = np.bincount(labels[labels >= 0])
-    for cluster, row in enumerate(axes):
+    for cluster in range(n_clusters):
+        row = axes[cluster % lines, (len(part) + 1) * (cluster // lines) :]
         members = rows[some == cluster]
-        row[0].set_ylabel(f"{sizes[cluster]:,} rows", rotation=0, ha="right", va="center", fontsize=8)
-        shown = [members.mean(axis=0), None, *members[:columns]]
-        for axis, digit in zip(row, shown):
-            if digit is not None:
-                axis.imshow(digit.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
-    axes[0, 0].set_title("mean", fontsize=8)
-    axes[0, 2].set_title("some of its rows", fontsize=8, loc="left")
-    figure.suptitle(f"{len(labels):,} rows in {n_clusters} clusters, found within {limit}", fontsize=11)
+        row[0].set_ylabel(f"{sizes[cluster]:,} rows", rotation=0, ha="right", va="center", fontsize=9)
+        for axis, digit in zip(row[[0, *range(2, len(part))]], [members.mean(axis=0), *members[:shown]]):
+            axis.imshow(digit.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
+        if cluster % lines == 0:
+            row[0].set_title("mean", fontsize=9)
+            row[2].set_title("some of them", fontsize=9, loc="left")
+    figure.suptitle(f"{len(labels):,} rows in {n_clusters} clusters, found within {limit}", fontsize=12)
     figure.savefig(picture, dpi=150)
     plt.close(figure)
 
