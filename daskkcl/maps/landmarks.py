@@ -100,9 +100,13 @@ class LandmarkMap:
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread; let go of what led to it."""
+        self.settle_measuring()
         self.inverse  # noqa: B018
         for name in ("spectrum", "kernel_matrix"):
             self.__dict__.pop(name, None)
+
+    def settle_measuring(self) -> None:
+        """Make only what `measure` takes."""
         self._columns  # noqa: B018
 
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:

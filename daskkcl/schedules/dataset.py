@@ -13,6 +13,7 @@ from ..planning import Layout
 from .data import Combine, Consume, RowReader, join, make_window, row_edges, run_blocks
 from .engine import Engine
 from .graph import Graph
+from .mapping import settle_centres
 from .measuring import Reader, measure_block, spill_block, spilled_block
 
 __all__ = ["Dataset"]
@@ -112,11 +113,21 @@ class Dataset:
         self._keep(lambda graph: lambda start, rows: rows)
 
     def keep_measurements(self, reader: Reader) -> None:
-        """Measure all rows once and keep the measurements in memory."""
+        """Measure all rows once and keep the measurements in memory.
+
+        What centres take of the map is made on one thread while others measure.
+        """
 
         def prepare(graph: Graph) -> Consume:
             shared = graph.value(reader)
-            return lambda start, rows: graph.call(measure_block, rows, start, shared)
+
+            def consume(start: int, rows: Any) -> Any:
+                measured = graph.call(measure_block, rows, start, shared)
+                if start > 0 or not self.engine.local:
+                    return measured
+                return graph.call(beside, measured, graph.call(settle_centres, graph.value(reader.map_)))
+
+            return consume
 
         self._keep(prepare)
 
@@ -137,6 +148,11 @@ class Dataset:
             made = iter(self._kept or [])
             self._kept = [found[a] if a in found else next(made) for a in self.edges[:-1]]
         self._scratch = scratch  # the files must outlive the blocks
+
+
+def beside(value: Any, other: Any) -> Any:
+    """Return a value when something else is there too."""
+    return value
 
 
 def fold_blocks(function: Any, combine: Combine, blocks: list[Any], starts: list[int], *shared: Any) -> Any:

@@ -13,7 +13,7 @@ from ..blocks.sources import ArraySource, Source, ZarrSource
 from ..kernels import Kernel
 from ..kernels.rows import SparseRows, is_sparse
 from ..maps.base import Map
-from ..maps.landmarks import choose_landmarks
+from ..maps.landmarks import LandmarkMap, choose_landmarks
 from ..maps.nearest import NearestLandmarks
 from ..maps.recipes import Making, Stream
 from ..maps.spectral import SpectralMap, code_sums
@@ -31,7 +31,7 @@ from .measuring import clean_rows, task
 if TYPE_CHECKING:
     from .problem import Problem
 
-__all__ = ["make_map"]
+__all__ = ["make_map", "settle_centres"]
 
 Floats = NDArray[Any]
 
@@ -63,8 +63,18 @@ def make_map(
         sums = checkpoint.once(f"map-{number}", lambda: _sums(problem, engine, plan, source, stream))  # noqa: B023
         made = stream.finish([sums[str(i)] for i in range(len(sums))])
     map_ = cast(Map, made)
-    map_.settle()
+    if isinstance(map_, LandmarkMap) and plan.keep == "measurements" and engine.local:
+        map_.settle_measuring()  # `settle_centres` does the rest, while all rows are measured
+    else:
+        map_.settle()
     return map_, map_, source
+
+
+@task
+def settle_centres(map_: Map) -> None:
+    """Make what centres take of a map, eigenvectors mostly, if that has waited."""
+    if isinstance(map_, LandmarkMap):
+        map_.settle()
 
 
 # --- landmarks ---------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ..rules.many import MANY, seeds_in_groups
 from .data import gather
 from .dataset import Dataset
 from .graph import Graph
+from .mapping import settle_centres
 from .measuring import bad_rows, task
 from .passes import RandomLabels, label_means
 from .problem import STRIP_ROWS, STRIP_THREADS
@@ -98,6 +99,7 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
     random labels, ``"random-labels-all"`` gives them to all rows.
     """
     c, map_ = setup.n_clusters, setup.map_
+    settle_centres(map_)  # before threads share it
     ones = np.ones(c)
     rows = start_rows(setup, init)
     if rows is not None:
