@@ -10,7 +10,7 @@ import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -92,9 +92,10 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     converged = bool(moves) and moves[-1] < walk.tol
+    large = is_dealt(walk.subset_rows, len(state.counts))
+    meet = meet_dealt if large else partial(_meet_blocks, waiting=[])
     for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
-        large = is_dealt(walk.subset_rows, len(state.counts))
-        for state, position in (meet_dealt if large else _meet_blocks)(setup, state, epoch, position, walk):  # noqa: B020
+        for state, position in meet(setup, state, epoch, position, walk):  # noqa: B020
             _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
         step = state.centres.means - at_start.means
@@ -107,14 +108,27 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
     return CompetitiveResult(state, tuple(moves), len(moves), converged or walk.n_epochs == len(moves))
 
 
-def _meet_blocks(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk) -> Iterator[tuple[Winners, int]]:
-    """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position."""
-    blocks = epoch_blocks(setup, epoch, begin, walk.order)
+def _meet_blocks(
+    setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk, waiting: list[Any]
+) -> Iterator[tuple[Winners, int]]:
+    """Let the subsets of an epoch from a position on meet the centres; yield the state and the next position.
+
+    The first block of the next epoch is measured while the last ones of this are met, and is left in `waiting`: small
+    data are one block.
+    """
+    blocks, following = epoch_blocks(setup, epoch, begin, walk.order), None
     begin_epoch(setup, epoch, begin)
     many = setup.engine.segment(_SEGMENT_BLOCKS)
     for segment in range(blocks.first_block, blocks.n_blocks, many):
         stop = min(blocks.n_blocks, segment + many)
-        state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk)
+        if (
+            stop == blocks.n_blocks
+            and epoch + 1 < walk.n_epochs
+            and blocks.local
+            and isinstance(setup.source, ArraySource)
+        ):
+            following = epoch_blocks(setup, epoch + 1, 0, walk.order)
+        state = _run_segment(setup, blocks, state, range(segment, stop), epoch, walk, waiting, following)
         yield state, blocks.edges[stop]
 
 
@@ -269,11 +283,18 @@ def cut_block(rows: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
 
 
 def _run_segment(
-    setup: Setup, blocks: ShuffledBlocks, state: Winners, segment: range, epoch: int, walk: Walk
+    setup: Setup,
+    blocks: ShuffledBlocks,
+    state: Winners,
+    segment: range,
+    epoch: int,
+    walk: Walk,
+    waiting: list[Any],
+    following: ShuffledBlocks | None,
 ) -> Winners:
     layout, graph = setup.layout("subsets"), Graph()
     engine = setup.engine.with_threads(layout.threads)
-    reader, shared_walk, places = graph.value(setup.reader), graph.value(walk), graph.value(blocks.places)
+    reader, shared_walk = graph.value(setup.reader), graph.value(walk)
     states = [graph.value(state)]
     ahead, seats = engine.ahead, engine.seats
 
@@ -281,15 +302,26 @@ def _run_segment(
         # The states form a chain; what block i needs may be made when the state `ahead` blocks before is there.
         return states[i - ahead + 1] if i >= ahead else None
 
-    for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, earlier)):
-        measured = graph.call(
-            measure_subsets, rows, position, places, reader, walk.subset_rows, blocks.local, earlier(i)
-        )
-        states.append(
-            graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
-        )
+    def measure(rows: Any, position: int, places: Any, i: int) -> Any:
+        return graph.call(measure_subsets, rows, position, places, reader, walk.subset_rows, blocks.local, earlier(i))
+
+    def meet(measured: Any, position: int) -> Any:
+        return graph.call(meet_subsets, states[-1], measured, position, blocks.edges[-1], epoch, shared_walk, reader)
+
+    if waiting:
+        states.append(meet(graph.value(waiting.pop()), 0))
+        segment = segment[1:]
+    places, met = graph.value(blocks.places), len(states) - 1
+    for i, (position, rows) in enumerate(shuffled_rows(graph, blocks, segment, lambda i: earlier(met + i)), met):
+        measured = measure(rows, position, places, i)
+        states.append(meet(measured, position))
         graph.seat(seats, i, measured, states[-1])
-    (result,) = engine.run(graph, [states[-1]], "meet_subsets", layout.block_rows)
+    wanted = [states[-1]]
+    if following is not None:
+        i = len(states) - 1
+        ((_, rows),) = _read_here(graph, following, range(1), lambda _: earlier(i))
+        wanted.append(measure(rows, 0, graph.value(following.places), i))
+    result, *waiting[:] = engine.run(graph, wanted, "meet_subsets", layout.block_rows)
     return result
 
 
