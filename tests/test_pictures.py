@@ -277,6 +277,21 @@ def test_evidence_for_a_number_of_clusters():
     assert "4" in drawn(model.plot.n_clusters()).get_title()
     with pytest.raises(InvalidInputError, match="n_clusters='auto'"):
         daskkcl.ApproxKernelKMeans(4, **FEW).fit(X).plot.n_clusters()
+    few = daskkcl.ApproxKernelKMeans("auto", **FEW).fit(np.repeat([[0.0, 0.0], [1.0, 5.0]], 40, axis=0))
+    assert few.n_clusters_ == 2
+    with pytest.raises(InvalidInputError, match="too few different rows"):
+        few.plot.n_clusters()
+
+
+def test_evidence_says_why_a_smaller_gap_is_taken():
+    ratios = np.array([1.0, 1.0, 90.0, 1.1, 5.0, 1.2, 1.0])
+    found = {"ratios": ratios, "expected_ratios": np.full(7, 1.5), "first": 5, "taken": 5, "clear": True}
+    axes = drawn(charts.evidence({**found, "candidates": np.array([3, 5]), "scores": np.array([1.0, 1.0])}))
+    marked = next(line for line in axes.lines if "the most are taken" in line.get_label())
+    assert_array_equal(marked.get_xdata(), [3, 5])
+    assert_array_equal(marked.get_ydata(), [90, 5])
+    alone = drawn(charts.evidence({**found, "candidates": np.array([5]), "scores": np.array([1.0])}))
+    assert not any("the most are taken" in line.get_label() for line in alone.lines)
 
 
 def test_what_cannot_be_drawn_says_why():

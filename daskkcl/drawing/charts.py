@@ -273,16 +273,23 @@ def evidence(found: dict[str, Any], axes: Any = None) -> Any:
     numbers = np.arange(1, len(ratios) + 1)
     shown = slice(0, max(12, min(len(ratios), int(1.5 * found["first"]) + 4)))
     axes.vlines(numbers[shown], 1, ratios[shown], color="#0072B2", linewidth=2)
-    axes.plot(numbers[shown], ratios[shown], "o", color="#0072B2", markersize=4, label="gap behind so many eigenvalues")
+    axes.plot(numbers[shown], ratios[shown], "o", color="#0072B2", markersize=4, label="gap after so many eigenvalues")
     axes.plot(
         numbers[shown],
         expected[shown],
         color=_GREY,
         linestyle="--",
         linewidth=1,
-        label="largest gap of data without clusters",
+        label="largest gap without clusters",
     )
     axes.set_yscale("log")
+    candidates, scores = np.asarray(found["candidates"]), np.asarray(found["scores"], dtype=float)
+    best = candidates[(scores >= 1) & (candidates <= len(ratios))].astype(int)
+    if len(best) > 1:  # a smaller gap is taken, and the picture has to say why
+        axes.plot(
+            best, ratios[best - 1], "o", color="#D55E00", markersize=6,
+            label="valleys between all: the most are taken",
+        )  # fmt: skip
     top = int(found["first"]) - 1
     axes.annotate(
         f"{found['first']}", (numbers[top], ratios[top]), xytext=(0, 5), textcoords="offset points", ha="center",
@@ -296,7 +303,9 @@ def evidence(found: dict[str, Any], axes: Any = None) -> Any:
         title=f"Evidence: {found['first']}{after} ({clear})",
     )
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(fontsize=8, frameon=False)
+    tallest = numbers[shown][np.argmax(ratios[shown])] - numbers[0]  # the legend stands on the other side of it
+    side = "upper left" if tallest > (numbers[shown][-1] - numbers[0]) / 2 else "upper right"
+    axes.legend(fontsize=8, frameon=False, loc=side)
     axes.margins(y=0.15)
     _plain(axes)
     return axes

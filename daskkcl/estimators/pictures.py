@@ -165,6 +165,8 @@ class Pictures:
         found = getattr(self._model, "n_clusters_evidence_", None)
         if not found or "ratios" not in found:
             raise InvalidInputError("The number of clusters was given, not found: fit with n_clusters='auto'.")
+        if not len(found["ratios"]):
+            raise InvalidInputError("The sample had too few different rows for a neighbour graph: nothing to draw.")
         return charts.evidence(found, ax)
 
     def seeds(self, X: Any = None, *, ax: Any = None, n_rows: int = 2000) -> Any:
