@@ -332,6 +332,6 @@ def test_colours_differ_in_lightness_as_well(n):
 
 
 def test_numbers_as_people_say_them():
-    assert [compact(x) for x in (0, 12, 9999, 12345, 3.2e6, 7e9, 0.00321)] == [
-        "0", "12", "9,999", "12.3k", "3.2M", "7G", "0.00321",
+    assert [compact(x) for x in (0, 12, 9999, 3294.6, 12345, 3.2e6, 7e9, 0.00321)] == [
+        "0", "12", "9,999", "3,295", "12.3k", "3.2M", "7G", "0.00321",
     ]  # fmt: skip

@@ -84,7 +84,7 @@ def compact(number: float) -> str:
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size >= unit:
             return f"{number / (1e3 if name == 'k' else unit):.3g}{name}"
-    return f"{number:,.0f}" if number == int(number) else f"{number:.3g}"
+    return f"{number:,.0f}" if number == int(number) or size >= 1000 else f"{number:.3g}"
 
 
 def literal(text: Any) -> str:
