@@ -83,7 +83,8 @@ def print_fits(arguments: argparse.Namespace) -> None:
                 for nearest in arguments.nearest:
                     own = {"n_clusters": c, "nearest": nearest}
                     if algo == "skkmeans":
-                        own |= {"buffer_size": 3 * c, "n_neighbors": 20, "max_buffer": 4 * c}
+                        size = arguments.per_cluster * c
+                        own |= {"buffer_size": size, "n_neighbors": arguments.neighbours, "max_buffer": size + c // 4}
                     else:
                         own |= {"map": "identity"} if arguments.landmarks == 0 else {"n_landmarks": arguments.landmarks}
                     own |= {"max_iter": arguments.passes, "tol": 0} if algo == "akkmeans" else {}
@@ -142,6 +143,8 @@ def main() -> None:
     parser.add_argument("--landmarks", type=int, default=0, help="0: input space (map='identity')")
     parser.add_argument("--algo", nargs="+", default=["akkmeans", "pakcl"])
     parser.add_argument("--nearest", nargs="+", default=["index"])
+    parser.add_argument("--per-cluster", type=int, default=4, help="rows of the buffer of skkmeans for each cluster")
+    parser.add_argument("--neighbours", type=int, default=12, help="of skkmeans")
     parser.add_argument("--passes", type=int, default=5, help="of akkmeans")
     parser.add_argument("--limit", default="2GiB")
     parser.add_argument("--folder", help="where to put the data (default: a temporary folder)")

@@ -81,7 +81,7 @@ def print_circles(seeds: int) -> None:
             print(f"{name}, buffer begins with {first}: all ten circles in {shares} of {seeds} runs", flush=True)
 
 
-def print_table(X: Any, y: Any, sizes: Any, neighbours: Any, seeds: int, kernel: str) -> None:
+def print_table(X: Any, y: Any, sizes: Any, neighbours: Any, seeds: int, kernel: str, how: str) -> None:
     """Print mean NMI over p and m, and the time and entries of a run."""
     c = len(np.unique(y))
     for m in sizes:
@@ -97,9 +97,8 @@ def print_table(X: Any, y: Any, sizes: Any, neighbours: Any, seeds: int, kernel:
             start, scores, entered = time.perf_counter(), [], []
             for seed in range(seeds):
                 most = m if p == "all" else None  # dense: no more rows than the p that are seen
-                model = daskkcl.SparseKernelKMeans(
-                    c, kernel=kernel, buffer_size=m, n_neighbors=p_rows, max_buffer=most, random_state=seed
-                )
+                own = {"buffer_size": m, "n_neighbors": p_rows, "neighbors": how, "max_buffer": most}
+                model = daskkcl.SparseKernelKMeans(c, kernel=kernel, random_state=seed, **own)
                 scores.append(_nmi(y, model, X))
                 entered.append(model.n_entered_)
             seconds = (time.perf_counter() - start) / seeds
@@ -122,6 +121,10 @@ def main() -> None:
     parser.add_argument("--set", choices=GRIDS, default="pendigits")
     parser.add_argument("--kernel", default="rbf")
     parser.add_argument("--sizes", type=int, nargs="+", help="m, in place of those of the set")
+    parser.add_argument("--neighbours", type=int, nargs="+", help="p, in place of those of the set")
+    parser.add_argument(
+        "--neighbors", choices=["mutual", "either"], default="mutual", help="which rows see one another"
+    )
     parser.add_argument("--circles", action="store_true")
     parser.add_argument("--seeds", type=int, default=5, help="runs of which the mean is printed")
     arguments = parser.parse_args()
@@ -132,7 +135,8 @@ def main() -> None:
     unit, sizes, neighbours = GRIDS[arguments.set]
     with np.load(arguments.data / f"{arguments.set}.npz") as stored:
         X, y = stored["X"].astype(np.float32) / unit, stored["y"]
-    print_table(X, y, arguments.sizes or sizes, neighbours, arguments.seeds, arguments.kernel)
+    neighbours = arguments.neighbours or neighbours
+    print_table(X, y, arguments.sizes or sizes, neighbours, arguments.seeds, arguments.kernel, arguments.near)
 
 
 if __name__ == "__main__":

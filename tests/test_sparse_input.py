@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import normalized_mutual_info_score
 
 import daskkcl
@@ -15,7 +16,14 @@ from benchmarks import memory, words
 from daskkcl import kernels
 from daskkcl.blocks.shuffle import Shuffled, write_run
 from daskkcl.blocks.sparse import open_csr
-from daskkcl.errors import InvalidInputError, MemoryLimitError, MissingChunkError, OutputError, StorageError
+from daskkcl.errors import (
+    InvalidInputError,
+    MemoryLimitError,
+    MissingChunkError,
+    OutputError,
+    StorageError,
+    WrongTypeError,
+)
 from daskkcl.kernels.rows import SparseRows
 from daskkcl.random import Key
 from daskkcl.system import resident_bytes
@@ -269,6 +277,21 @@ def test_streams(algorithm):
     assert normalized_mutual_info_score(groups, labels) > 0.9
 
 
+@pytest.mark.parametrize("algorithm", ["pakcl", "akcl", "okfcm", "spkfcm", "skkmeans"])
+def test_streams_of_sparse_and_dense_portions(algorithm):
+    X, groups = make_rows(3000)
+    size = {"buffer_size": 200, "batch_size": 300, "recluster_every": 2} if algorithm == "skkmeans" else {}
+    labels = []
+    for dense in ((), (0, 2), (1, 3)):
+        model = daskkcl.algorithms()[algorithm](4, random_state=0, **size)
+        for k in range(4):  # of which the borders fall into chunks and batches
+            rows = X[750 * k : 750 * (k + 1)]
+            model.partial_fit(rows.toarray() if k in dense else rows)
+        labels.append(model.predict(X))
+    assert normalized_mutual_info_score(groups, labels[0]) > 0.9
+    assert all((other == labels[0]).mean() > 0.98 for other in labels[1:])
+
+
 @pytest.mark.parametrize("algorithm", ["fcm", "kfcm", "rsekfcm", "spkfcm", "okfcm"])
 def test_memberships(algorithm):
     X, _ = make_rows()
@@ -373,6 +396,13 @@ def test_duplicates_unsorted_columns_and_explicit_zeros():
     assert_array_equal(np.asarray(fit(as_group(zeros, 333)).labels_), fit(zeros).labels_)
 
 
+def test_matrices_of_other_packages():
+    """AnnData hands out classes of its own that are scipy's: `adata[mask].X` is one."""
+    X, _ = make_rows()
+    view = type("CSRMatrixView", (sp.csr_matrix,), {"__module__": "anndata._core.views"})(X)
+    assert_array_equal(fit(view).labels_, fit(X).labels_)
+
+
 def test_integer_duplicates_do_not_wrap_around():
     odd = sp.csr_array((np.array([200, 200], dtype=np.uint8), [1, 1], [0, 2]), shape=(1, 3))
     assert_array_equal(SparseRows.of(odd).toarray(), [[0, 400, 0]])
@@ -465,6 +495,15 @@ def test_columns_first_is_refused_with_a_remedy():
         fit(as_group(X, **{"encoding-type": "csc_matrix"}))
 
 
+def test_a_group_that_does_not_say_what_it_is():
+    X, _ = make_rows(100)
+    root = zarr.create_group({})
+    for name in ("data", "indices", "indptr"):
+        root.create_array(f"X/{name}", data=getattr(X, name))
+    with pytest.raises(InvalidInputError, match=r"'X' has the parts of a sparse matrix.*'encoding-type'"):
+        daskkcl.fit(root, component="X")
+
+
 def test_lost_chunks(tmp_path):
     X, _ = make_rows(300)
     as_group(X, 100, store=tmp_path / "rows.zarr")
@@ -543,6 +582,22 @@ def test_what_anndata_itself_writes_and_reads(tmp_path):
     assert_array_equal(again.obs["by_pca"].astype(int), np.asarray(by_components.labels_))
     assert_array_equal(again.obs["batch"], obs["batch"])
     assert (again.X != cells.X).nnz == 0
+    labels = np.asarray(model.labels_)
+    stored = zarr.open_group(path, mode="r")
+    for rows in (anndata.io.sparse_dataset(stored["X"]), cells.X, cells[:].X):  # what it has open, and a view of it
+        assert_array_equal(np.asarray(fit(rows).labels_), labels)
+    with pytest.raises(WrongTypeError, match=r"pass adata\.X"):
+        fit(cells)
+    with pytest.raises(InvalidInputError, match=r"adata\.obs\['cluster'\] = "):
+        daskkcl.write_obs(cells, model)
+    with pytest.raises(OutputError, match="reading only"):
+        daskkcl.write_obs(stored, model, key="other")
+    pytest.importorskip("h5py")
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    with pytest.raises(InvalidInputError, match=r"Convert it first: anndata\.read_h5ad"):
+        fit(tmp_path / "cells.h5ad")
+    with pytest.raises(WrongTypeError, match=r"HDF5 file.*write_zarr"):
+        fit(anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r").X)
 
 
 def test_write_obs_refuses(tmp_path):
@@ -562,8 +617,10 @@ def test_write_obs_refuses(tmp_path):
         daskkcl.write_obs(path, labels - 2, key="other")
     with pytest.raises(InvalidInputError, match="no name of a column"):
         daskkcl.write_obs(path, labels, key="a/b")
-    with pytest.raises(daskkcl.errors.WrongTypeError, match="one whole number for each row"):
+    with pytest.raises(WrongTypeError, match="one whole number for each row"):
         daskkcl.write_obs(path, labels / 2, key="other")
+    with pytest.raises(NotFittedError):
+        daskkcl.write_obs(path, daskkcl.PAKCL(3), key="other")
     with pytest.raises(InvalidInputError, match="not an AnnData"):
         daskkcl.write_obs(as_group(X), labels)
     with pytest.raises(InvalidInputError, match="nothing at"):

@@ -8,8 +8,8 @@ import pytest
 import zarr
 from data_sets import load
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.sparse_kernel import grow, leading, mutual_neighbour_kernel, projection
-from scipy.sparse import csr_array
+from reference.sparse_kernel import grow, leading, neighbour_kernel_of, projection
+from scipy.sparse import block_diag, csr_array
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from test_invariance import SOURCES, answers, assert_same, force_plan, make_rows
@@ -21,7 +21,7 @@ from daskkcl.errors import InvalidInputError, MemoryLimitError, WrongTypeError
 from daskkcl.kernels import Linear, Polynomial, Rbf
 from daskkcl.maps import sparse_kernel
 from daskkcl.maps.nearest import nearest_mask
-from daskkcl.maps.sparse_kernel import SparseKernelMap, leading_pairs, mutual_kernel
+from daskkcl.maps.sparse_kernel import SparseKernelMap, leading_pairs, neighbour_kernel
 from daskkcl.random import Key
 from daskkcl.rules.sparse_kernel import Growth, begin_buffer, entry_chances, finish_buffer, meet_batch
 from daskkcl.schedules.checkpoint import Checkpoint
@@ -45,14 +45,25 @@ def small(**changes):
 
 
 @pytest.mark.parametrize("p", [1, 7, 60])
+@pytest.mark.parametrize("neighbors", ["mutual", "either"])
 @pytest.mark.parametrize(
     "kernel", [Rbf(0.1), Linear(), Polynomial(degree=2, gamma=0.1)], ids=lambda kernel: kernel.name
 )
-def test_the_sparse_kernel_is_that_of_mutual_neighbours(kernel, p):
+def test_the_sparse_kernel_is_that_of_neighbours(kernel, neighbors, p):
     X, _ = rows_of(60)
-    matrix = mutual_kernel(X, kernel, p)
-    assert_allclose(matrix.toarray(), mutual_neighbour_kernel(kernel(X, X), p), rtol=1e-12, atol=1e-12)
+    X[3] = 0  # at the origin of the linear kernel: seen by nobody
+    matrix = neighbour_kernel(X, kernel, p, neighbors)
+    assert_allclose(matrix.toarray(), neighbour_kernel_of(kernel(X, X), p, neighbors), rtol=1e-12, atol=1e-12)
     assert_array_equal((matrix - matrix.T).toarray(), 0)
+
+
+def test_rows_at_the_origin_take_nobodys_place():
+    """Rows without words are nearer to a row than most others are, and have nothing in common with it."""
+    y = np.arange(300) % 4
+    words = (np.random.default_rng(0).random((300, 120)) < 0.2) & (np.arange(120) // 30 == y[:, None])
+    X = np.concatenate([words, np.zeros((100, 120))])
+    model = SparseKernelKMeans(4, kernel="cosine", buffer_size=200, n_neighbors=40, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_[:300]) > 0.9
 
 
 def test_equal_distances_are_taken_in_order():
@@ -61,7 +72,7 @@ def test_equal_distances_are_taken_in_order():
     K = kernel(X, X)
     for p in (1, 3, 7, 59):
         assert (nearest_mask(K, np.ones(60), p).sum(axis=1) == p).all()
-        assert_allclose(mutual_kernel(X, kernel, p).toarray(), mutual_neighbour_kernel(K, p), rtol=1e-12)
+        assert_allclose(neighbour_kernel(X, kernel, p).toarray(), neighbour_kernel_of(K, p), rtol=1e-12)
 
 
 @pytest.mark.parametrize("p", [3, 20, 60])
@@ -69,7 +80,7 @@ def test_measurements_and_scores_are_projections(p):
     X, _ = rows_of(200)
     S, rest = X[:60], X[60:]
     map_ = SparseKernelMap.begin(S, Rbf(0.1), p, 4, FLOAT64)
-    values, vectors = leading(mutual_neighbour_kernel(Rbf(0.1)(S, S), p), 4)
+    values, vectors = leading(neighbour_kernel_of(Rbf(0.1)(S, S), p), 4)
     K = Rbf(0.1)(rest, S)
     expected = np.array([projection(k, np.ones(60), p, values, vectors) for k in K])
     Z, kappa = map_.measure(rest)
@@ -83,7 +94,7 @@ def test_leverage_is_that_of_the_exact_eigenvectors():
     X, _ = rows_of(80)
     K = Rbf(0.1)(X, X)
     for p in (10, 80):
-        _, vectors = leading(K if p == 80 else mutual_neighbour_kernel(K, p), 4)
+        _, vectors = leading(K if p == 80 else neighbour_kernel_of(K, p), 4)
         map_ = SparseKernelMap.begin(X, Rbf(0.1), p, 4, FLOAT64)
         assert_allclose(map_.leverage, (vectors**2).sum(axis=1), atol=1e-10)
         assert_allclose(map_.leverage.sum(), 4)
@@ -160,6 +171,19 @@ def test_large_buffers_are_decomposed_by_iteration(monkeypatch):
     assert_allclose(found.leverage, expected.leverage, atol=1e-8)
 
 
+@pytest.mark.parametrize("count", [15, 100])
+def test_equal_eigenvalues_are_all_found_by_iteration(monkeypatch, count):
+    """Parts of the buffer that are alike and do not touch have the same eigenvalues, one for each part."""
+    rng = np.random.default_rng(0)
+    X = 9 * rng.normal(size=(40, 8))[rng.integers(0, 40, 200)] + rng.normal(size=(200, 8))
+    part = neighbour_kernel(X, Rbf(0.01), 6)
+    matrix = block_diag([part] * 4, format="csr")
+    expected = np.sort(np.tile(np.linalg.eigvalsh(part.toarray()), 4))[::-1][:count]
+    monkeypatch.setattr(sparse_kernel, "_DENSE", 100)
+    monkeypatch.setattr(sparse_kernel, "_FEW", 1)
+    assert_allclose(leading_pairs(matrix, count)[0], expected, rtol=1e-10)
+
+
 def test_a_kernel_that_is_zero():
     values, vectors = leading_pairs(csr_array((5, 5)), 3)
     assert_array_equal(values, [1])
@@ -169,6 +193,7 @@ def test_a_kernel_that_is_zero():
 # --- the twin -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("neighbors", ["mutual", "either"])
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -179,16 +204,17 @@ def test_a_kernel_that_is_zero():
     ],
     ids=str,
 )
-def test_it_equals_the_twin(sizes):
+def test_it_equals_the_twin(sizes, neighbors):
     X, _ = rows_of(700)
     n, gamma, key = len(X), 0.1, Key(3)
-    model = SparseKernelKMeans(4, gamma=gamma, random_state=3, dtype="float64", **sizes).fit(X)
+    model = SparseKernelKMeans(4, gamma=gamma, random_state=3, dtype="float64", neighbors=neighbors, **sizes).fit(X)
     twin = grow(
         Rbf(gamma)(X, X),
         key.child("order", 0).rows(n, 0, n),
         *(sizes["buffer_size"], sizes["n_neighbors"], 4),
         *(sizes["max_buffer"], sizes["batch_size"], sizes["recluster_every"]),
         key.child("entry").uniform(np.arange(n)),
+        neighbors,
     )
     assert twin.n_entered == model.n_entered_ > 5
     assert_array_equal(model.buffer_row_numbers_, twin.numbers)
@@ -431,6 +457,7 @@ def test_streams_refuse_what_is_not_in_memory_and_bad_rows(X):
         ({"max_buffer": 59}, "max_buffer=59 is less than buffer_size=60"),
         ({"max_buffer": 2.5}, "max_buffer must be an integer"),
         ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),
+        ({"neighbors": "both"}, "neighbors='both' is not known"),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
         ({"recluster_every": True}, "recluster_every must be an integer"),
         ({"n_init": 0}, "n_init must be an integer of at least 1"),

@@ -41,7 +41,12 @@ def obs_of(place: Any, storage_options: dict[str, Any] | None = None) -> tuple[A
                 f"{path!r} cannot be opened as a Zarr group to write to ({type(error).__name__}: {error})."
             ) from error
     if not isinstance(group, zarr.Group):
-        raise InvalidInputError(f"{place!r} is neither the path or URL of an AnnData in Zarr, nor its zarr.Group.")
+        raise InvalidInputError(
+            f"This {type(place).__name__} is neither the path or URL of an AnnData in Zarr, nor its zarr.Group. In an "
+            "AnnData in memory, set adata.obs['cluster'] = model.labels_."
+        )
+    if group.read_only:
+        raise OutputError(f"{group.store_path} is open for reading only: pass its path, or open it with mode='r+'.")
     obs: Any = group.get("obs")
     attributes = dict(obs.attrs) if isinstance(obs, zarr.Group) else {}
     index = attributes.get("_index")

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ..errors import InvalidInputError, WrongTypeError, did_you_mean, near_path
 from .cubes import CubeSource, open_frame
@@ -39,6 +40,8 @@ def open_source(
     elif storage_options is not None:
         raise InvalidInputError("storage_options only goes with a path or URL.")
     module = type(data).__module__.partition(".")[0]
+    if module == "anndata" and not issparse(data):
+        data, module = _of_anndata(data), "zarr"
     if feature_dim is not None and module != "xarray":
         raise InvalidInputError("feature_dim= only goes with an xarray.DataArray; open_zarr of xarray makes one.")
     if module == "zarr":
@@ -51,7 +54,7 @@ def open_source(
     elif module == "dask":
         array = _from_dask(data)
         source = DaskSource(array, entries=int(type(array._meta) is not np.ndarray))  # to be counted
-    elif module == "scipy":
+    elif issparse(data):
         source = open_sparse(data)
     else:
         source = ArraySource(np.asarray(data))
@@ -76,6 +79,22 @@ def _opened(data: Any) -> Any:
         ) from error
 
 
+def _of_anndata(data: Any) -> Any:
+    """Return the Zarr group of a sparse matrix that AnnData has open; refuse the rest of it with a remedy."""
+    if getattr(data, "backend", None) == "zarr":
+        return data.group
+    if hasattr(data, "to_memory") and hasattr(data, "backend"):
+        raise WrongTypeError(
+            "This is a sparse matrix in an HDF5 file, which is not read by blocks. Write a Zarr, with "
+            "anndata.read_h5ad(path).write_zarr('cells.zarr'), and pass 'cells.zarr' with component='X'; or pass "
+            "X.to_memory(), which loads all of it."
+        )
+    raise WrongTypeError(
+        f"This is an object of AnnData ({type(data).__name__}), of which the rows are a part: pass adata.X, "
+        "adata.obsm['X_pca'] or the like, or the path of its Zarr with component='X'."
+    )
+
+
 def refuse_a_file(path: str) -> None:
     """Say of a file that it is no Zarr, and how it becomes one; Zarrs in zip files are opened."""
     if "://" in path or not os.path.isfile(path) or path.endswith(".zip"):
@@ -83,6 +102,8 @@ def refuse_a_file(path: str) -> None:
     remedy, (stem, ending) = "", os.path.splitext(path)
     if ending.lower() in (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq", ".npy", ".h5", ".hdf5"):
         remedy = f" Convert it first: daskkcl convert {path} {stem}.zarr"
+    elif ending.lower() == ".h5ad":
+        remedy = f" Convert it first: anndata.read_h5ad({path!r}).write_zarr({stem + '.zarr'!r})"
     raise InvalidInputError(f"{path!r} is a file, not a Zarr.{remedy}")
 
 
@@ -126,6 +147,11 @@ def _component(data: Any, component: str | None) -> Any:
             f"The group has no component {component!r}.{near} It has: {', '.join(names[:8]) or 'no arrays'}."
         ) from None
     if not isinstance(array, zarr.Array) and not is_csr(array):
+        if all(name in array for name in ("data", "indices", "indptr")):
+            raise InvalidInputError(
+                f"{component!r} has the parts of a sparse matrix, but does not say so. If 'indptr' divides rows, "
+                "set its attributes 'encoding-type' to 'csr_matrix' and 'shape' to [rows, columns]."
+            )
         inside = ", ".join(f"{component}/{name}" for name in _table_names(array)[:8])
         raise InvalidInputError(f"{component!r} is a group, not an array. It has: {inside or 'nothing'}.")
     return array

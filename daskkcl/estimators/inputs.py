@@ -120,7 +120,7 @@ def is_url(path: Any) -> bool:
 def _plain(X: Any) -> Any:
     """Return tables in memory (lists, data frames, objects with __array__) as arrays; leave the rest alone."""
     module = type(X).__module__.partition(".")[0]
-    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray"} or issparse(X):
+    if isinstance(X, (str, os.PathLike)) or module in {"zarr", "dask", "xarray", "anndata"} or issparse(X):
         return X
     return as_numbers(X)
 

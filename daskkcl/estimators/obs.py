@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.anndata import obs_of, write_column
 from ..blocks.frames import plain_values
@@ -22,6 +24,8 @@ def write_labels(path: Any, labels: Any, key: str, overwrite: bool, storage_opti
 
     if not isinstance(key, str) or not key or "/" in key or key.startswith(("_", ".")):
         raise InvalidInputError(f"key={key!r} is no name of a column; pass a word such as 'cluster'.")
+    if isinstance(labels, BaseEstimator):
+        check_is_fitted(labels)
     engine = make_engine(None, Progress(False)).here()  # a store in memory is in this process
     n_clusters = getattr(labels, "n_clusters_", None)
     values = plain_values(labels.labels_ if n_clusters is not None else labels)

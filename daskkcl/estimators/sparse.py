@@ -21,6 +21,7 @@ from ..progress import Progress
 from ..random import Key
 from ..rules.counting import count_clusters
 from ..rules.crisp import Nearest
+from ..rules.many import MANY
 from ..rules.sparse_kernel import Buffer, Growth, buffer_centres, finish_buffer, nearest_labels
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.competitive_stream import label_rows
@@ -36,7 +37,7 @@ from .common import documented
 from .competitive import shuffle_stages
 from .inputs import open_block
 from .problems import make_problem
-from .validation import check_integer, check_kernel_params, stream_scaler, uses_index
+from .validation import check_choice, check_integer, check_kernel_params, stream_scaler, uses_index
 
 __all__ = ["SparseKernelKMeans"]
 
@@ -67,8 +68,11 @@ class SparseKernelKMeans(KernelClusterer):
         Rows that the buffer begins with, all rows if there are fewer.
     n_neighbors : int, optional
         p: how many rows of the buffer a row sees, itself included if it is one of them. By default three
-        quarters of ``buffer_size / n_clusters``, at least 20 and more than `n_clusters`. Larger than `max_buffer` is
-        all, and the kernel matrix is dense.
+        quarters of ``buffer_size / n_clusters``, and at least 12. Larger than `max_buffer` is all, and the kernel
+        matrix is dense.
+    neighbors : {{"mutual", "either"}}, default "mutual"
+        Which of the first rows see one another: those that are each among the other's p nearest, as published, or
+        those of which one is. Rows that enter see, and are seen by, their p nearest in both cases.
     max_buffer : int, optional
         The most rows of the buffer, twice `buffer_size` by default; beyond, those of least leverage leave.
     batch_size : int, default 1000
@@ -123,6 +127,7 @@ class SparseKernelKMeans(KernelClusterer):
     init: Any = field(init=False, default=None)
     buffer_size: int = 1000
     n_neighbors: int | None = None
+    neighbors: str = "mutual"
     max_buffer: int | None = None
     batch_size: int = 1000
     recluster_every: int | None = None
@@ -151,7 +156,8 @@ class SparseKernelKMeans(KernelClusterer):
         name = "rbf" if self.kernel is None else self.kernel
         kernel = as_kernel(name, self.gamma, **check_kernel_params(self.kernel_params))
         n = source.n_rows
-        recipe = SparseKernel(p, min(most, n), isinstance(self.n_clusters, str))
+        how = check_choice("neighbors", self.neighbors, ("mutual", "either"))
+        recipe = SparseKernel(p, min(most, n), isinstance(self.n_clusters, str), how)
         return {"recipe": recipe, "kernel": kernel, "landmarks": "uniform", "n_landmarks": min(size, n)}
 
     def _by_measurements(self) -> bool:
@@ -167,14 +173,15 @@ class SparseKernelKMeans(KernelClusterer):
             max_iter=check_integer("max_iter", self.max_iter, 1),
         )
 
-    def _growth(self, settings: _Settings, n_clusters: int, key: Key) -> Growth:
+    def _growth(self, settings: _Settings, n_clusters: int, key: Key, indexed: bool) -> Growth:
         every = settings.every or max(10, n_clusters // 10)  # eigenvectors cost as much as there are clusters
-        return Growth(n_clusters, settings.max_rows, every, settings.n_init, settings.max_iter, key)
+        indexed = indexed and n_clusters >= MANY
+        return Growth(n_clusters, settings.max_rows, every, settings.n_init, settings.max_iter, key, indexed)
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         batch = min(settings.batch_rows, problem.n_rows)
         one_batch = batch * (2 * problem.cells * 8 + problem.measured_bytes + 8 * problem.c + 64)
-        waiting = (self._growth(settings, problem.c, problem.key).every + batch) * problem.row_bytes
+        waiting = (self._growth(settings, problem.c, problem.key, problem.indexed).every + batch) * problem.row_bytes
         stages, scratch = shuffle_stages(
             problem,
             batch,
@@ -186,7 +193,7 @@ class SparseKernelKMeans(KernelClusterer):
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
-        growth = self._growth(settings, setup.n_clusters, setup.problem.key)
+        growth = self._growth(settings, setup.n_clusters, setup.problem.key, setup.problem.indexed)
         buffer = grow_buffer(setup, growth, settings.batch_rows, checkpoint)
         model = self._model_of(buffer, growth.n_clusters, setup.reader, setup.problem.indexed)
         stream = Stream(buffer, setup.problem.n_rows, buffer.waiting)
@@ -254,11 +261,11 @@ class SparseKernelKMeans(KernelClusterer):
             else:
                 begun, reader = Stream(stream.buffer, stream.n_rows, rows), self._model.reader
                 c = self._model.centres.n_clusters
-            growth = self._growth(settings, c, key)
+            indexed = uses_index(self.nearest, c, c)
+            growth = self._growth(settings, c, key, indexed)
             met, buffer = meet_stream(begun, growth, settings.batch_rows, reader.nan)
             buffer = finish_buffer(buffer, growth, reseed=False)
             kept = None if stream.buffer is None else self._model.order
-            indexed = uses_index(self.nearest, c, c)
             self._model = self._model_of(buffer, c, reader, indexed).numbered(np.arange(c) if kept is None else kept)
             provisional = stream.buffer is None and len(rows) < self.buffer_size
             self._settle(Stream(None, 0, rows) if provisional else met, buffer, source.array, key)
@@ -273,7 +280,7 @@ class SparseKernelKMeans(KernelClusterer):
         setup = prepare(problem, engine, self.plan_, count_clusters)
         warn_if_unclear(setup.evidence)
         try:
-            buffer = first_buffer(setup, self._growth(settings, setup.n_clusters, key))
+            buffer = first_buffer(setup, self._growth(settings, setup.n_clusters, key, problem.indexed))
         finally:
             setup.scratch.close()
         self.n_clusters_evidence_ = setup.evidence

@@ -216,11 +216,20 @@ def public_rows(rows: Any) -> Any:
 
 
 def join_blocks(blocks: list[Any]) -> Any:
-    """Return blocks of rows as one, dense or sparse as they are."""
+    """Return blocks of rows as one, dense or sparse as they are; sparse if they differ, as portions of a stream may.
+
+    Examples
+    --------
+    >>> join_blocks([np.eye(2), SparseRows.of(np.eye(2)[:1])]).toarray()
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
     if len(blocks) == 1:
         return blocks[0]
-    if not isinstance(blocks[0], SparseRows):
+    if not any(isinstance(block, SparseRows) for block in blocks):
         return np.concatenate(blocks)
+    blocks = [SparseRows.of(block) for block in blocks]
     ends = np.cumsum([block.size for block in blocks])
     indptr = [blocks[0].indptr.astype(np.int64)]
     indptr += [block.indptr[1:].astype(np.int64) + end for block, end in zip(blocks[1:], ends[:-1], strict=True)]

@@ -20,7 +20,7 @@ from .base import Map
 from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap, draw_frequencies, draw_sketch
 from .landmarks import LandmarkMap, positive_spectrum
-from .sparse_kernel import SparseKernelMap
+from .sparse_kernel import SparseKernelMap, iterated_bytes, rows_of_whole
 
 __all__ = [
     "Apnc",
@@ -40,7 +40,7 @@ __all__ = [
 Floats = NDArray[Any]
 
 _CHECKED_BUFFER = 500  # rows of a buffer, against degenerate kernels
-_FEWEST_NEIGHBOURS = 20
+_FEWEST_NEIGHBOURS = 12
 _CHECKED_ROWS = 2000  # of the sample, for the width and against degenerate kernels
 
 
@@ -145,6 +145,7 @@ class SparseKernel(Recipe):
     n_neighbors: int | None  # None: three quarters of a cluster's share of the first rows
     max_rows: int
     counts_clusters: bool  # whether their number is found in the sample, and not yet known
+    neighbors: str = "mutual"
     name = "sparse"
 
     def width(self, s: Sizes) -> int:
@@ -159,13 +160,12 @@ class SparseKernel(Recipe):
         p = self.neighbours(s.landmarks, 1 if self.counts_clusters else c)
         entries = min(most * most, 2 * most * (p + 1))  # a row sees p of those before it, and they see it
         matrix = 5 * 12 * entries
-        whole = 3 * 8 * most**2 if most <= 2500 or c >= most // 4 else 8 * most * (4 * c + 40)
-        iterated = 8 * most * 12 * (c + 6)
-        return rows + matrix + max(whole, iterated) + 10 * 8 * most * c
+        whole = 8 * min(most, rows_of_whole(c)) ** 2
+        return rows + matrix + max(whole, iterated_bytes(most, c)) + 10 * 8 * most * c
 
     def neighbours(self, n_first: int, n_clusters: int) -> int:
         """Return how many rows of the buffer a row sees."""
-        p = self.n_neighbors or max(_FEWEST_NEIGHBOURS, n_clusters + 1, 3 * n_first // (4 * n_clusters))
+        p = self.n_neighbors or max(_FEWEST_NEIGHBOURS, 3 * n_first // (4 * n_clusters))
         return min(p, self.max_rows)
 
     def begin(self, making: Making) -> Map:
@@ -173,7 +173,9 @@ class SparseKernel(Recipe):
         first = making.landmarks[:_CHECKED_BUFFER].astype(np.float64)
         check_degenerate(making.kernel(first, first), making.kernel, making.sample[:_CHECKED_ROWS])
         p = self.neighbours(len(making.landmarks), making.n_clusters)
-        map_ = SparseKernelMap.begin(making.landmarks, making.kernel, p, making.n_clusters, making.dtype)
+        map_ = SparseKernelMap.begin(
+            making.landmarks, making.kernel, p, making.n_clusters, making.dtype, self.neighbors
+        )
         if not np.isfinite(map_.matrix.data.sum()):
             raise InvalidInputError(
                 "The kernel matrix of the buffer overflows; scale the features or lower the degree."

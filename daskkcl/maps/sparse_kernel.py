@@ -13,17 +13,26 @@ from ..kernels import Kernel
 from .explicit import ExplicitMap, squared_lengths
 from .nearest import nearest_mask
 
-__all__ = ["SparseKernelMap", "leading_pairs", "mutual_kernel"]
+__all__ = [
+    "SparseKernelMap",
+    "iterated_bytes",
+    "leading_pairs",
+    "neighbour_kernel",
+    "rows_of_whole",
+    "seen_lengths",
+]
 
 Floats = NDArray[Any]
 
 _MANY_VECTORS = 64  # from so many on, zeros of the sparse kernel are left out of products
 _STRIP_ROWS = 256  # of a kernel matrix that is looked at and not kept
-_DENSE = 2000  # rows up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration
+_DENSE = 2000  # rows up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration,
+_FEW = 8  # if rows are so many times the vectors wanted: else iterating takes longer (measured)
 _NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
 _GUARDS = 6  # further vectors: an eigenvector that overtakes the last of the leading ones is among them first
 _ROUNDS = 40
 _POWERS = 3  # of the matrix, in every round
+_IMPROVED = 24  # rows must be so many times the vectors: else a fresh decomposition is faster (measured)
 _RESIDUAL = 1e-10  # of the largest eigenvalue
 
 
@@ -67,10 +76,16 @@ class SparseKernelMap(ExplicitMap):
 
     @classmethod
     def begin(
-        cls, rows: Floats, kernel: Kernel, n_neighbors: int, n_vectors: int, dtype: np.dtype[Any]
+        cls,
+        rows: Floats,
+        kernel: Kernel,
+        n_neighbors: int,
+        n_vectors: int,
+        dtype: np.dtype[Any],
+        neighbors: str = "mutual",
     ) -> SparseKernelMap:
         """Make the map of a first buffer (lines 5 and 6 of Algorithm 1)."""
-        matrix = mutual_kernel(rows, kernel, n_neighbors)
+        matrix = neighbour_kernel(rows, kernel, n_neighbors, neighbors)
         return cls(kernel, rows, matrix, *leading_pairs(matrix, n_vectors), n_neighbors, dtype)
 
     @property
@@ -102,7 +117,7 @@ class SparseKernelMap(ExplicitMap):
 
     @cached_property
     def _lengths(self) -> Floats:
-        return self.kernel.diagonal(self.rows.astype(np.float64)).astype(self.dtype)
+        return seen_lengths(self.kernel, self.rows.astype(np.float64)).astype(self.dtype)
 
     @cached_property
     def _table(self) -> Floats:
@@ -144,22 +159,39 @@ class SparseKernelMap(ExplicitMap):
         return {k: v for k, v in self.__dict__.items() if k not in ("_columns", "_lengths", "_table")}
 
 
-def mutual_kernel(rows: Floats, kernel: Kernel, n_neighbors: int) -> Any:
+def seen_lengths(kernel: Kernel, rows: Floats) -> Floats:
+    """Return ``k(x, x)`` of rows that are to be seen, infinity where it is 0.
+
+    A row at the origin of feature space, such as one without words, is near to all, and its kernel with all is 0: it
+    would take the place of a neighbour and give nothing for it.
+    """
+    kappa = kernel.diagonal(rows)
+    return np.where(kappa == 0, np.inf, kappa)
+
+
+def neighbour_kernel(rows: Floats, kernel: Kernel, n_neighbors: int, neighbors: str = "mutual") -> Any:
     """Return the kernel between rows that are among each other's p nearest, themselves included (Eq. 4).
+
+    With ``neighbors="either"`` it is enough that one is among the other's.
 
     Examples
     --------
     >>> import numpy as np
     >>> from daskkcl.kernels import Linear
-    >>> mutual_kernel(np.array([[1.0], [2.0], [4.0]]), Linear(), 2).toarray()
+    >>> rows = np.array([[1.0], [2.0], [4.0]])
+    >>> neighbour_kernel(rows, Linear(), 2).toarray()
     array([[ 1.,  2.,  0.],
            [ 2.,  4.,  0.],
            [ 0.,  0., 16.]])
+    >>> neighbour_kernel(rows, Linear(), 2, "either").toarray()
+    array([[ 1.,  2.,  0.],
+           [ 2.,  4.,  8.],
+           [ 0.,  8., 16.]])
     """
     from scipy.sparse import csr_array, vstack
 
     rows = rows.astype(np.float64)
-    columns, lengths = kernel.columns(rows, np.float64), kernel.diagonal(rows)
+    columns, lengths = kernel.columns(rows, np.float64), seen_lengths(kernel, rows)
     parts = []
     for first in range(0, len(rows), _STRIP_ROWS):
         S, kappa = columns.block(rows[first : first + _STRIP_ROWS])
@@ -175,8 +207,10 @@ def mutual_kernel(rows: Floats, kernel: Kernel, n_neighbors: int) -> Any:
     near = vstack(parts, format="csr")
     present = near.copy()
     present.data[:] = 1  # zeros of the kernel are entries too, until both sides have been looked at
-    both = present.multiply(present.T)
-    matrix = (near.multiply(both) + near.T.multiply(both)).tocsr() * 0.5
+    share = (present + present.T).tocsr()
+    share.data = np.where(share.data == 2, 0.5, 1.0 if neighbors == "either" else 0.0)
+    matrix = (near + near.T).multiply(share).tocsr()
+    matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
 
@@ -204,20 +238,35 @@ def leading_pairs(matrix: Any, count: int, start: Floats | None = None) -> tuple
     return values[keep], np.ascontiguousarray(vectors[:, keep])
 
 
+def rows_of_whole(count: int) -> int:
+    """Return the most rows of a matrix that is decomposed as a whole when so many of its vectors are wanted."""
+    return max(_DENSE, _FEW * count)
+
+
+def iterated_bytes(n_rows: int, count: int) -> int:
+    """Return what Lanczos iterations, and steps that improve vectors, hold of a matrix of at most so many rows."""
+    lanczos = _basis(count) if n_rows > rows_of_whole(count) else 0
+    return 8 * n_rows * max(lanczos, 3 * (1 + _POWERS) * min(count + _GUARDS, n_rows // _IMPROVED))
+
+
+def _basis(count: int) -> int:
+    """Return how many Lanczos vectors are held: many, as parts that do not touch can have equal eigenvalues."""
+    return max(2 * count, min(4 * count, 160)) + 40
+
+
 def _decomposed(matrix: Any, count: int) -> tuple[Floats, Floats]:
     import scipy.linalg
     import scipy.sparse.linalg
 
     s = matrix.shape[0]
-    if s <= _DENSE or count >= s // 4:
-        dense = matrix.toarray()
+    if s <= rows_of_whole(count):
+        dense = matrix.toarray(order="F")  # which LAPACK overwrites, and does not copy
         values, vectors = scipy.linalg.eigh(
             dense, subset_by_index=[s - count, s - 1], check_finite=False, overwrite_a=True
         )
     else:
-        # A generous basis: groups of rows that do not touch make equal eigenvalues, which a short one can miss.
         first = np.random.default_rng(0).normal(size=s)  # always the same: nothing depends on luck
-        ncv = min(s - 1, 4 * count + 40)
+        ncv = min(s - 1, _basis(count))
         values, vectors = scipy.sparse.linalg.eigsh(matrix, k=count, which="LA", ncv=ncv, v0=first, tol=1e-12)
         order = np.argsort(values, kind="stable")
         values, vectors = values[order], vectors[:, order]
@@ -231,8 +280,8 @@ def _improved(matrix: Any, count: int, start: Floats) -> tuple[Floats, Floats] |
     """
     s, known = start.shape
     block = count + _GUARDS
-    if (1 + _POWERS) * block > s:
-        return None  # the span would be everything
+    if _IMPROVED * block > s:
+        return None
     guards = np.random.default_rng(0).normal(size=(s, max(block - known, 0))) / np.sqrt(s)
     X = np.linalg.qr(np.concatenate([start, guards], axis=1)[:, :block])[0]
     for _ in range(_ROUNDS):

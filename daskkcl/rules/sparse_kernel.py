@@ -15,11 +15,12 @@ from ..kernels.rows import join_blocks
 from ..maps.base import Centres, squared_distances
 from ..maps.explicit import squared_lengths
 from ..maps.nearest import nearest_mask
-from ..maps.sparse_kernel import SparseKernelMap, leading_pairs
+from ..maps.sparse_kernel import SparseKernelMap, leading_pairs, seen_lengths
 from ..random import Key
 from ..system import Weighed
 from .crisp import Nearest, cluster_sums
 from .lloyd import LloydRun, best_lloyd_run, lloyd
+from .many import MANY
 
 __all__ = [
     "nearest_labels",
@@ -51,6 +52,8 @@ class Growth:
         Of k-means on the buffer.
     key : Key
         Of all that is drawn.
+    indexed : bool
+        Whether k-means finds nearest centres by an index of them, of many clusters.
     """
 
     n_clusters: int
@@ -59,6 +62,7 @@ class Growth:
     n_init: int
     max_iter: int
     key: Key
+    indexed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +151,14 @@ def _bordered(map_: SparseKernelMap, new: Floats) -> Any:
     old, p = map_.n_rows, map_.n_neighbors
     new = new.astype(np.float64)
     columns = join_blocks([map_.rows.astype(np.float64), new])
-    lengths = map_.kernel.diagonal(columns)
+    lengths = seen_lengths(map_.kernel, columns)
     phi = map_.kernel(new, columns)
     for i, row in enumerate(phi):  # a row sees the buffer, and those of the new rows that came before it
         if p < old + i:
             row[: old + i] *= nearest_mask(row[None, : old + i], lengths[: old + i], p)[0]
         row[old + i :] = 0
     among = phi[:, old:]
-    corner = among + among.T + np.diag(lengths[old:])
+    corner = among + among.T + np.diag(map_.kernel.diagonal(new))
     border = csr_array(phi[:, :old])
     return block_array([[map_.matrix, border.T], [border, csr_array(corner)]], format="csr")
 
@@ -173,18 +177,26 @@ def _renewed(map_: SparseKernelMap, rows: Floats, matrix: Any, start: Floats, gr
 
 def _fresh_run(map_: SparseKernelMap, growth: Growth, number: int) -> LloydRun:
     """Cluster the rows of V S^1/2 by k-means from several D² seedings (Eq. 9)."""
-    Y, rng = map_.coordinates, growth.key.child("clusters", number).generator()
-    return best_lloyd_run(Y, squared_lengths(Y), map_, growth.n_clusters, growth.max_iter, growth.n_init, rng)
+    Y, rng = _places(map_, growth), growth.key.child("clusters", number).generator()
+    kappa, c, steps = squared_lengths(Y), growth.n_clusters, growth.max_iter
+    run = best_lloyd_run(Y, kappa, map_, c, steps, growth.n_init, rng, indexed=growth.indexed)
+    if c < MANY:
+        return run
+    return lloyd(Y, kappa, run.centres, map_, steps, indexed=growth.indexed)  # no passes over all rows will do the rest
+
+
+def _places(map_: SparseKernelMap, growth: Growth) -> Floats:
+    return map_.coordinates.astype(map_.dtype) if growth.indexed else map_.coordinates
 
 
 def _carried_run(buffer: Buffer, growth: Growth) -> LloydRun:
     """Cluster from where the buffer's rows were: clusters keep their numbers while rows come and go."""
-    Y, c = buffer.map_.coordinates, growth.n_clusters
+    Y, c = _places(buffer.map_, growth), growth.n_clusters
     S, counts = cluster_sums(Y, buffer.labels, c)
     if (counts == 0).any():  # all its rows have gone
         return _fresh_run(buffer.map_, growth, buffer.version)
     start = Centres.from_means(S / counts[:, None], buffer.map_)
-    return lloyd(Y, squared_lengths(Y), start, buffer.map_, growth.max_iter)
+    return lloyd(Y, squared_lengths(Y), start, buffer.map_, growth.max_iter, indexed=growth.indexed)
 
 
 def _settled(buffer: Buffer, run: LloydRun) -> Buffer:

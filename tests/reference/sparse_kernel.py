@@ -22,18 +22,20 @@ class GrownBuffer(NamedTuple):
 
 
 def nearest(similarity: Array, kappa: Array, p: int) -> list[int]:
-    """The p columns nearest in feature space, the first of equals first: least kappa_j - 2 k_j."""
-    return sorted(range(len(kappa)), key=lambda j: (kappa[j] - 2 * similarity[j], j))[:p]
+    """The p columns nearest in feature space, the first of equals first: least kappa_j - 2 k_j; at the origin none."""
+    away = [kappa[j] - 2 * similarity[j] if kappa[j] else np.inf for j in range(len(kappa))]
+    return sorted(range(len(kappa)), key=lambda j: (away[j], j))[:p]
 
 
-def mutual_neighbour_kernel(K: Array, p: int) -> Array:
-    """Eq. 4: the kernel where each row is among the other's p nearest (a row is its own nearest)."""
+def neighbour_kernel_of(K: Array, p: int, neighbors: str = "mutual") -> Array:
+    """Eq. 4: the kernel where each row is among the other's p nearest (a row is its own nearest), or either is."""
+    enough = {"mutual": 2, "either": 1}[neighbors]
     m = len(K)
     near = [set(nearest(K[i], np.diag(K), p)) | {i} for i in range(m)]
     sparse = np.zeros((m, m))
     for i in range(m):
         for j in range(m):
-            if i in near[j] and j in near[i]:
+            if (i in near[j]) + (j in near[i]) >= enough:
                 sparse[i, j] = K[i, j]
     return sparse
 
@@ -54,7 +56,16 @@ def projection(similarity: Array, kappa: Array, p: int, values: Array, vectors: 
 
 
 def grow(
-    K: Array, order: Labels, m: int, p: int, c: int, most: int, batch: int, every: int, draws: Array
+    K: Array,
+    order: Labels,
+    m: int,
+    p: int,
+    c: int,
+    most: int,
+    batch: int,
+    every: int,
+    draws: Array,
+    neighbors: str = "mutual",
 ) -> GrownBuffer:
     """Algorithm 1 without its clusterings, with the eigenpairs renewed after every `every` entries.
 
@@ -68,9 +79,11 @@ def grow(
         First rows, neighbours, eigenvectors, MAX, B, T.
     draws : array (n,)
         A uniform number for each row, by row number.
+    neighbors : {"mutual", "either"}
+        Which of the first rows see one another.
     """
     S = [int(i) for i in order[:m]]
-    sparse = mutual_neighbour_kernel(K[np.ix_(S, S)], p)
+    sparse = neighbour_kernel_of(K[np.ix_(S, S)], p, neighbors)
     values, vectors = leading(sparse, c)
     waiting: list[int] = []
     n_entered = 0
