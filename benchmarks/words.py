@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pakcl": {"n_landmarks": 2000, "subset_size": 200, "max_epochs": 10},
     "pakcl, as published": {"n_landmarks": 2000, "subset_size": 200, "max_epochs": 10, "preset": "paper"},
     "akkmeans": {"n_landmarks": 2000},
-    "skkmeans": {"buffer_size": 2000, "n_neighbors": 300},
+    "skkmeans": {"buffer_size": 2000, "n_neighbors": 150, "neighbors": "either", "normalize": True},
 }
 _FIT = """
 import json, sys, time, warnings

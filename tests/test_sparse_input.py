@@ -694,7 +694,7 @@ def test_a_group_larger_than_the_limit_runs_under_it(algorithm, limit, tmp_path)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "name, mean, best",
-    [("spectral", 0.52, 0.52), ("pakcl", 0.46, 0.52), ("akkmeans", 0.4, 0.4), ("skkmeans", 0.35, 0.35)],
+    [("spectral", 0.52, 0.52), ("pakcl", 0.46, 0.52), ("akkmeans", 0.4, 0.4), ("skkmeans", 0.44, 0.44)],
 )
 def test_20_newsgroups(name, mean, best, tmp_path):
     """Each fit in a process of its own, under a gibibyte; from a Zarr group the same labels as from memory."""

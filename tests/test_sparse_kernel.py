@@ -76,17 +76,24 @@ def test_equal_distances_are_taken_in_order():
 
 
 @pytest.mark.parametrize("p", [3, 20, 60])
-def test_measurements_and_scores_are_projections(p):
+@pytest.mark.parametrize("unit", [False, True])
+def test_measurements_and_scores_are_projections(p, unit):
     X, _ = rows_of(200)
     S, rest = X[:60], X[60:]
-    map_ = SparseKernelMap.begin(S, Rbf(0.1), p, 4, FLOAT64)
+    map_ = SparseKernelMap.begin(S, Rbf(0.1), p, 4, FLOAT64, unit=unit)
     values, vectors = leading(neighbour_kernel_of(Rbf(0.1)(S, S), p), 4)
     K = Rbf(0.1)(rest, S)
     expected = np.array([projection(k, np.ones(60), p, values, vectors) for k in K])
+    assert_allclose(map_.scores(rest), (expected**2 / values).sum(axis=1), atol=1e-10)
+    Y = vectors * np.sqrt(values)
+    if unit:
+        for A in (expected, Y):
+            lengths = np.linalg.norm(A, axis=1)[:, None]
+            A /= np.where(lengths > 1e-6 * np.sqrt(values[0]), lengths, 1)
     Z, kappa = map_.measure(rest)
+    assert_allclose(map_.coordinates @ map_.coordinates.T, Y @ Y.T, atol=1e-8)
     assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-10)  # eigenvectors have no sign of their own
     assert_allclose(kappa, (expected**2).sum(axis=1), atol=1e-10)
-    assert_allclose(map_.scores(rest), (expected**2 / values).sum(axis=1), atol=1e-10)
     assert_allclose(map_.values, values)
 
 
@@ -331,11 +338,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, X, expected, done
     assert_same(answers(again, data), expected)
 
 
-def test_a_saved_model(tmp_path, X):
-    model = small().fit(X)
+@pytest.mark.parametrize("changes", [{}, {"neighbors": "either", "normalize": True}], ids=["default", "changed"])
+def test_a_saved_model(tmp_path, X, changes):
+    model = small(**changes).fit(X)
     model.save(tmp_path / "model.zarr")
     twin = daskkcl.load(tmp_path / "model.zarr")
     assert type(twin) is SparseKernelKMeans
+    assert (twin.neighbors, twin.normalize) == (model.neighbors, model.normalize)
     assert_array_equal(twin.predict(X), model.labels_)
     assert_array_equal(twin.transform(X), model.transform(X))
     for name in ("buffer_", "buffer_row_numbers_", "leverage_", "n_entered_", "cluster_sizes_", "history_"):
@@ -458,6 +467,7 @@ def test_streams_refuse_what_is_not_in_memory_and_bad_rows(X):
         ({"max_buffer": 2.5}, "max_buffer must be an integer"),
         ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),
         ({"neighbors": "both"}, "neighbors='both' is not known"),
+        ({"normalize": "unit"}, "normalize must be True or False"),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
         ({"recluster_every": True}, "recluster_every must be an integer"),
         ({"n_init": 0}, "n_init must be an integer of at least 1"),

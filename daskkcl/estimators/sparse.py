@@ -37,7 +37,7 @@ from .common import documented
 from .competitive import shuffle_stages
 from .inputs import open_block
 from .problems import make_problem
-from .validation import check_choice, check_integer, check_kernel_params, stream_scaler, uses_index
+from .validation import check_choice, check_flag, check_integer, check_kernel_params, stream_scaler, uses_index
 
 __all__ = ["SparseKernelKMeans"]
 
@@ -73,6 +73,9 @@ class SparseKernelKMeans(KernelClusterer):
     neighbors : {{"mutual", "either"}}, default "mutual"
         Which of the first rows see one another: those that are each among the other's p nearest, as published, or
         those of which one is. Rows that enter see, and are seen by, their p nearest in both cases.
+    normalize : bool, default False
+        Divide the coordinates of every row by their length, so that clusters are directions and rows that see little
+        of the buffer count as much as others. For rows of words; digits lose by it.
     max_buffer : int, optional
         The most rows of the buffer, twice `buffer_size` by default; beyond, those of least leverage leave.
     batch_size : int, default 1000
@@ -128,6 +131,7 @@ class SparseKernelKMeans(KernelClusterer):
     buffer_size: int = 1000
     n_neighbors: int | None = None
     neighbors: str = "mutual"
+    normalize: bool = False
     max_buffer: int | None = None
     batch_size: int = 1000
     recluster_every: int | None = None
@@ -157,7 +161,8 @@ class SparseKernelKMeans(KernelClusterer):
         kernel = as_kernel(name, self.gamma, **check_kernel_params(self.kernel_params))
         n = source.n_rows
         how = check_choice("neighbors", self.neighbors, ("mutual", "either"))
-        recipe = SparseKernel(p, min(most, n), isinstance(self.n_clusters, str), how)
+        unit = check_flag("normalize", self.normalize)
+        recipe = SparseKernel(p, min(most, n), isinstance(self.n_clusters, str), how, unit)
         return {"recipe": recipe, "kernel": kernel, "landmarks": "uniform", "n_landmarks": min(size, n)}
 
     def _by_measurements(self) -> bool:

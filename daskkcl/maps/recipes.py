@@ -146,6 +146,7 @@ class SparseKernel(Recipe):
     max_rows: int
     counts_clusters: bool  # whether their number is found in the sample, and not yet known
     neighbors: str = "mutual"
+    unit: bool = False
     name = "sparse"
 
     def width(self, s: Sizes) -> int:
@@ -174,7 +175,7 @@ class SparseKernel(Recipe):
         check_degenerate(making.kernel(first, first), making.kernel, making.sample[:_CHECKED_ROWS])
         p = self.neighbours(len(making.landmarks), making.n_clusters)
         map_ = SparseKernelMap.begin(
-            making.landmarks, making.kernel, p, making.n_clusters, making.dtype, self.neighbors
+            making.landmarks, making.kernel, p, making.n_clusters, making.dtype, self.neighbors, self.unit
         )
         if not np.isfinite(map_.matrix.data.sum()):
             raise InvalidInputError(

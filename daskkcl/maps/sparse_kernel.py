@@ -29,6 +29,7 @@ _STRIP_ROWS = 256  # of a kernel matrix that is looked at and not kept
 _DENSE = 2000  # rows up to which the whole matrix is decomposed; beyond, the leading part by Lanczos iteration,
 _FEW = 8  # if rows are so many times the vectors wanted: else iterating takes longer (measured)
 _NOTHING = 1e-10  # of the largest eigenvalue: what is below is rounding
+_UNSEEN = 1e-6  # of the root of the largest eigenvalue: a shorter row is rounding, and has no direction
 _GUARDS = 6  # further vectors: an eigenvector that overtakes the last of the leading ones is among them first
 _ROUNDS = 40
 _POWERS = 3  # of the matrix, in every round
@@ -53,6 +54,8 @@ class SparseKernelMap(ExplicitMap):
     n_neighbors : int
         p.
     dtype : dtype
+    unit : bool
+        Whether coordinates are divided by their length.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class SparseKernelMap(ExplicitMap):
     vectors: Floats
     n_neighbors: int
     dtype: np.dtype[Any]
+    unit: bool = False
     name: str = field(default="sparse", init=False)
 
     @classmethod
@@ -83,10 +87,11 @@ class SparseKernelMap(ExplicitMap):
         n_vectors: int,
         dtype: np.dtype[Any],
         neighbors: str = "mutual",
+        unit: bool = False,
     ) -> SparseKernelMap:
         """Make the map of a first buffer (lines 5 and 6 of Algorithm 1)."""
         matrix = neighbour_kernel(rows, kernel, n_neighbors, neighbors)
-        return cls(kernel, rows, matrix, *leading_pairs(matrix, n_vectors), n_neighbors, dtype)
+        return cls(kernel, rows, matrix, *leading_pairs(matrix, n_vectors), n_neighbors, dtype, unit)
 
     @property
     def n_features(self) -> int:
@@ -109,7 +114,8 @@ class SparseKernelMap(ExplicitMap):
     @property
     def coordinates(self) -> Floats:
         """Where the rows of the buffer are: ``V S^1/2`` (Eq. 8)."""
-        return self.vectors * np.sqrt(self.values)
+        Y = self.vectors * np.sqrt(self.values)
+        return self._of_length_one(Y) if self.unit else Y
 
     @cached_property
     def _columns(self) -> Any:
@@ -124,6 +130,12 @@ class SparseKernelMap(ExplicitMap):
         return np.ascontiguousarray(self.vectors / np.sqrt(self.values), dtype=self.dtype)
 
     def measure(self, rows: Floats, out: Floats | None = None) -> tuple[Floats, Floats]:
+        out = self._project(rows, out)
+        if self.unit:
+            self._of_length_one(out)
+        return out, squared_lengths(out)
+
+    def _project(self, rows: Floats, out: Floats | None = None) -> Floats:
         from scipy.sparse import csr_array
 
         if out is None:
@@ -138,11 +150,16 @@ class SparseKernelMap(ExplicitMap):
                 out[first : first + len(some)] = csr_array(phi) @ self._table
             else:
                 np.matmul(phi, self._table, out=out[first : first + len(some)])
-        return out, squared_lengths(out)
+        return out
+
+    def _of_length_one(self, Z: Floats) -> Floats:
+        """Divide coordinates by their length, in place; rows that the eigenvectors do not see stay at the origin."""
+        lengths = np.sqrt(squared_lengths(Z))[:, None]
+        return np.divide(Z, lengths, out=Z, where=lengths > _UNSEEN * np.sqrt(self.values[0]))
 
     def scores(self, rows: Floats) -> Floats:
         """Return the leverage scores of rows that are not in the buffer: their rows of V would be ``phi^T V S^-1``."""
-        Z, _ = self.measure(rows)
+        Z = self._project(rows)
         return (Z.astype(np.float64) ** 2) @ (1 / self.values)
 
     def scratch_bytes(self, rows: int, cells: int | None = None) -> int:

@@ -67,7 +67,8 @@ def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
         pairs = {"eigenvalues": map_.values, "eigenvectors": map_.vectors}
         matrix = map_.matrix
         stored = {"kernel_values": matrix.data, "kernel_columns": matrix.indices, "kernel_starts": matrix.indptr}
-        return {"n_neighbors": map_.n_neighbors}, store_rows("landmarks", map_.rows) | pairs | stored
+        settings = {"n_neighbors": map_.n_neighbors, "unit": int(map_.unit)}
+        return settings, store_rows("landmarks", map_.rows) | pairs | stored
     assert isinstance(map_, IdentityMap)
     return {}, {"origin": map_.origin}
 
@@ -136,8 +137,8 @@ def _sparse(parts: _Parts, kernel: Kernel, dtype: np.dtype[Any]) -> SparseKernel
     fits = starts[0] == 0 and starts[-1] == len(data) and (np.diff(starts.astype(np.int64)) >= 0).all()
     _need(bool(fits), "its kernel_starts do not fit")
     matrix = csr_array((data, columns.astype(np.int32), starts.astype(np.int32)), shape=(s, s))
-    p = parts.number("n_neighbors", 1, 2**31)
-    return SparseKernelMap(kernel, rows, matrix, values, vectors, p, dtype)
+    p, unit = parts.number("n_neighbors", 1, 2**31), parts.number("unit", 0, 1)
+    return SparseKernelMap(kernel, rows, matrix, values, vectors, p, dtype, bool(unit))
 
 
 def store_rows(name: str, rows: Any) -> Arrays:

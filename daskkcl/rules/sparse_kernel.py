@@ -169,7 +169,7 @@ def _extended(vectors: Floats, n_rows: int) -> Floats:
 
 def _renewed(map_: SparseKernelMap, rows: Floats, matrix: Any, start: Floats, growth: Growth) -> SparseKernelMap:
     values, vectors = leading_pairs(matrix, growth.n_clusters, start)
-    return SparseKernelMap(map_.kernel, rows, matrix, values, vectors, map_.n_neighbors, map_.dtype)
+    return replace(map_, rows=rows, matrix=matrix, values=values, vectors=vectors)
 
 
 # --- clusters of the buffer --------------------------------------------------------------------------------------
