@@ -80,6 +80,19 @@ def test_the_driver_is_killed_twenty_times(tmp_path, table, algo):
     print(f"{algo} on a cluster: {n_kills} kills, {len(outs)} results, {lost} round lost at the most")
 
 
+def test_sigterm_leaves_well(tmp_path, table):
+    folder = tmp_path / "ended"
+    with Processes(tmp_path / "cluster", 2) as cluster, cluster.client() as client:
+        client.wait_for_workers(2, timeout=60)
+        how = {"n_kills": 2, "seed": 5, "kill": "SIGTERM", "after": "stage pass", "pause": 0.05}
+        findings, errors = drive(folder, table, RUNS["akkmeans"], scheduler=cluster.file, **how)
+        assert count_tasks(client) == 0
+    assert [finding["code"] for finding in findings] == [143, 143, 0]
+    assert "Make the same call again, with checkpoint=" in errors
+    assert rounds_lost(findings, [f"pass {i}" for i in range(1, 13)] + ["labelling"]) <= 1
+    assert contents(folder / "scratch") == []
+
+
 # --- what workers read -----------------------------------------------------------------------------------------------
 
 
