@@ -47,6 +47,7 @@ __all__ = ["Setup", "all_stages", "base_stages", "default_limit", "plan_run", "p
 _ROOM_BYTES = 32 * 2**20  # left over by the plan: freed arrays may then stay a while, which is faster
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
 _MANY_BLOCKS, _MOST_SHARE = 20_000, 32  # of a pass: more keep one scheduler busy, so blocks grow, up to so many times
+_BLOCKS_EACH = 4  # for every thread of a cluster, if it has so many of them that this is more
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +199,7 @@ def _plan_on_workers(
     base = max(worker.base_bytes for worker in workers)
     threads = max(worker.threads for worker in workers)
     here = [stage for stage in stages if stage.row_bytes == 0]
-    rows = n_rows // max(_MANY_BLOCKS, 16 * sum(worker.threads for worker in workers))
+    rows = n_rows // max(_MANY_BLOCKS, _BLOCKS_EACH * sum(worker.threads for worker in workers))
     there = [_with_larger_blocks(stage, rows) for stage in stages if stage.row_bytes]
     host = "" if memory_limit is not None and memory_limit <= room else least.host
     _check_base(limit, base, "a worker", host)
