@@ -234,8 +234,15 @@ def test_what_waits_on_a_worker_tells_its_size():
 # --- what a plan foretells ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", ["akkmeans", "okfcm", "pakcl", "akcl", "rsekfcm"])
-def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, algo):
+@pytest.mark.parametrize(
+    "algo, more",
+    [
+        *((algo, {}) for algo in ("akkmeans", "okfcm", "pakcl", "akcl", "rsekfcm")),
+        ("pakcl", {"subset_size": 5_000, "max_epochs": 2}),  # dealt
+        ("skkmeans", {"n_landmarks": None, "buffer_size": 100}),
+    ],
+)
+def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, algo, more):
     """What they cost can be measured on any cluster; how many there are must not be wrong by a factor of two."""
     from daskkcl.schedules.cluster import Cluster
 
@@ -243,7 +250,8 @@ def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, 
     monkeypatch.setattr(
         Cluster, "submit", lambda self, graph, keys: sent.append(len(graph.tasks)) or submit(self, graph, keys)
     )
-    settings = {"n_clusters": 5, "n_landmarks": 100, "memory_limit": "1GiB"}
+    settings = {"n_clusters": 5, "n_landmarks": 100, "memory_limit": "1GiB", **more}
+    settings = {name: value for name, value in settings.items() if value is not None}
     model = daskkcl.fit(table, algo, random_state=0, progress=False, client=client, **settings)
     passes = model.n_iter_ if model.plan_.has("passes") else None
 

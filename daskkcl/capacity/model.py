@@ -28,6 +28,7 @@ __all__ = ["forecast_run"]
 _WORKER_BYTES = 220 * 2**20  # a dask worker with everything imported
 _TASKS_PER_BLOCK = 3  # read, work, combine
 _CLUSTER_TASKS_PER_BLOCK = 1.5  # on a cluster: what works on a block reads it; some combine what blocks return
+_ROW_SECONDS = 3e-8  # of a row in a loop, beside its arithmetic
 _STEP_SECONDS = 4e-4  # of the calls of one update by a subset, beside their arithmetic
 _EXACT_NUMBER = 16  # bytes of a number in an exact sum
 
@@ -151,8 +152,11 @@ def _stage(
     )
     # Large products here are in float64 and on one thread: half as fast.
     here = 2 * work.here / rates.gemm + work.kernel_values / rates.kernel
-    serial = work.in_turn or bool(parts)
-    in_turn = work.loop / rates.loop + work.steps * _STEP_SECONDS + (here if serial else 0)
+    serial = work.in_turn or work.buffered or bool(parts)
+    in_turn = work.loop / rates.loop + work.met * _ROW_SECONDS + work.steps * _STEP_SECONDS + (here if serial else 0)
+    if work.buffered:
+        again = min(work.measured, work.steps * engine.ahead * layout.block_rows)
+        in_turn += again * _measure_seconds(problem, rates)
     cpu = parallel + meet + in_turn + (0 if serial else here)
     if parts and not workers:  # a thread measures and meets: no more of them than a subset has parts
         slots, parallel = min(slots, parts), parallel + meet
@@ -205,7 +209,7 @@ def _cluster_counts(
         if engine.local:
             return 0, n_parts + work.steps, 0
         return n_parts / max(_GRAPH_PARTS, 4 * engine.slots), 2 * n_parts + 2 * work.steps, 2 * work.steps
-    met, serial = n_blocks * work.blocks_met * work.passes, work.in_turn or bool(work.loop)
+    met, serial = n_blocks * work.blocks_met * work.passes, work.in_turn or work.buffered or bool(work.loop)
     if engine.local:
         return 0, met * _TASKS_PER_BLOCK, 0
     if not met:
@@ -258,6 +262,8 @@ def _traffic(work: Work, problem: Problem, n_blocks: int, workers: int, parts: i
     sums = _EXACT_NUMBER * c * (m + 2) if work.assigned or work.loop else 0
     if parts:
         return workers * map_ + work.steps * parts * (centres + sums)
+    if work.buffered:  # so does a buffer
+        return work.passes * n_blocks * (k * d * problem.dtype.itemsize + 8 * k * c)
     if work.in_turn or work.loop:  # the centres go from block to block
         return workers * map_ + work.passes * n_blocks * centres
     return workers * map_ + work.passes * (workers * centres + n_blocks * sums)

@@ -24,7 +24,6 @@ SAMPLE_STEPS = 20  # of k-means on the sample, for each seeding
 SEED_EPOCHS = 50  # of the algorithms that find the number of clusters
 EXACT_STEPS = 20  # of algorithms on the kernel matrix
 EXACT_PASSES = 4  # over all rows, after a sample
-CHANCES = 2  # how often a row's chance to enter a buffer is computed: ahead of need, and when the buffer has changed
 _BOUND_ROWS = 500
 _EIGEN = 25  # an eigen-decomposition takes as long as so many products of such matrices
 
@@ -45,6 +44,8 @@ class Work:
     steps: float = 0  # updates that follow one another, each of which is a few calls whatever its size
     dealt_rows: int = 0  # of subsets that follow one another and whose rows are dealt over threads
     loop: float = 0  # multiply-adds of loops over single rows, in turn
+    met: float = 0  # such rows
+    buffered: bool = False  # rows are measured ahead with a buffer, and again, in turn, when it has changed meanwhile
     gemm: float = 0  # further multiply-adds, in parallel
     here: float = 0  # multiply-adds in this process, on one thread
     kernel_values: float = 0  # further ones, in this process
@@ -209,7 +210,8 @@ def _subsets(run: _Run) -> Work:
     scratch = 0 if run.plan.keep in ("rows", "measurements") else times * n * p.row_bytes
     measured = n if run.plan.keep == "measurements" else times * n
     if isinstance(p.recipe, SparseKernel):
-        return Work(1, scratch_bytes=scratch, measured=CHANCES * n)
+        updates, flops = _updates(run, p.recipe)
+        return Work(1, scratch_bytes=scratch, measured=n, buffered=True, steps=updates, here=updates * flops)
     subset = getattr(run.settings, "subset_rows", 1)
     if getattr(run.estimator, "subset_size", 1) != 1:  # PAKCL: a product for a subset, then the next
         update = 3 * p.c * p.n_measurements * n * times / max(1, subset)
@@ -233,7 +235,22 @@ def _subsets(run: _Run) -> Work:
         measured=measured,
         gemm=measured * root,
         loop=times * n * p.c * p.n_measurements * 1.3,
+        met=times * n,
     )
+
+
+def _updates(run: _Run, recipe: SparseKernel) -> tuple[float, float]:
+    """Return how often a buffer changes, and the multiply-adds of a change: its leading eigenpairs are made anew.
+
+    A row enters with a chance of about one by the rows of the buffer.
+    """
+    n, c, first, most = run.n, run.problem.c, run.problem.n_landmarks, recipe.max_rows
+    growing = (most**2 - first**2) / 2  # rows that come by until the buffer is full
+    last = min(most, math.sqrt(first**2 + 2 * n))
+    entries = last - first + max(0.0, n - growing) / most
+    pairs = 6e7 + min(1.5 * last**3, 75 * last * (4 * (c + 6)) ** 2)  # calls; from scratch, or from the old ones
+    every = run.settings.every or max(10, c // 10)
+    return min(entries / every, n / run.settings.batch_rows), pairs * (1 if n < growing else 2)  # and after some left
 
 
 def _sample(run: _Run) -> Work:
