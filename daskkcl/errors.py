@@ -122,7 +122,7 @@ class KilledWorkerError(ClusterError):
     ----------
     rows : tuple of int or None
         The first of them and the one behind the last, in the data; of an algorithm that meets rows in random order
-        None.
+        None. Several blocks that every dead worker had are all meant: the message tells them apart.
     row_numbers : ndarray or None
         The numbers of all of them, if they are no neighbours.
     """

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -27,6 +28,8 @@ from cluster_tools import (
 import daskkcl
 from daskkcl.errors import KilledWorkerError, LostSchedulerError
 from daskkcl.random import as_key
+from daskkcl.schedules.cluster import Cluster
+from daskkcl.schedules.graph import Graph
 
 pytest.importorskip("distributed")
 
@@ -197,6 +200,26 @@ def test_a_block_that_kills_its_worker_is_named(tmp_path, algo, lazy):
         assert len(numbers) < N_ROWS // 2
         assert seconds < 60
         print(f"fatal block, {algo}, {'dask' if lazy else 'zarr'}: named {len(numbers)} rows after {seconds:.1f} s")
+
+
+def test_all_blocks_that_every_dead_worker_had_are_named():
+    """dask gives up all of them at once, and raises for any: the one that did it must be among those that are named."""
+    from distributed import KilledWorker
+
+    graph = Graph()
+    keys = [graph.call(range, number) for number in range(3)]
+    for number, key in enumerate(keys):
+        graph.about[key] = (1000 * number, 1000 * number + 1000)
+    tasks = {key: SimpleNamespace(suspicious=number + 2) for number, key in enumerate(keys)}
+    scheduler = SimpleNamespace(tasks=tasks)
+    client = SimpleNamespace(
+        status="running", run_on_scheduler=lambda call, *arguments: call(*arguments, dask_scheduler=scheduler)
+    )
+    error = KilledWorker(keys[1], SimpleNamespace(address="tcp://a:1"), 2)
+    named = Cluster(client)._translated(error, graph)
+    assert isinstance(named, KilledWorkerError)
+    assert named.rows == (1000, 3000)
+    assert "rows 1,000 to 2,000 or 2,000 to 3,000 has killed 3 workers" in str(named)
 
 
 @pytest.mark.slow

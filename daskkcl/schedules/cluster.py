@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import ClusterError, DaskkclError, KilledWorkerError, LostSchedulerError, StorageError
 from ..system import available_bytes, resident_bytes, return_large_arrays, version
 from .graph import Constant, Graph, is_large
@@ -260,16 +262,19 @@ class Cluster:
         return error
 
     def _killed(self, error: Any, graph: Graph | None) -> KilledWorkerError:
-        rows = self._kept_about.get(error.task) or (None if graph is None else rows_of(graph, error.task))
-        numbers = None
-        if rows is None:
+        """Return the error that names the rows: of all tasks that every dead worker had, for any may have done it."""
+        keys = self._suspects(error.allowed_failures) | {error.task}
+        found = {self._kept_about.get(key) or (None if graph is None else rows_of(graph, key)) for key in keys}
+        spans, rows, numbers = sorted(span for span in found if span is not None), None, None
+        if not spans:
             what = f"The task {error.task!r}"
         elif graph is not None and graph.order is not None:
-            numbers, rows = graph.order.numbers(*rows), None
+            numbers = np.concatenate([graph.order.numbers(*span) for span in spans])
             some = ", ".join(f"{number:,}" for number in numbers[:3])
             what = f"The work on rows {some}, ... ({len(numbers):,} in random order, the error's row_numbers)"
         else:
-            what = f"The work on rows {rows[0]:,} to {rows[1]:,}"
+            rows = spans[0][0], max(stop for _, stop in spans)
+            what = "The work on rows " + " or ".join(f"{first:,} to {stop:,}" for first, stop in spans)
         return KilledWorkerError(
             f"{what} has killed {error.allowed_failures + 1} workers, one after another, the last on "
             f"{error.last_worker.address}. Look into the logs of the workers: rows that take too much memory, a crash "
@@ -278,6 +283,12 @@ class Cluster:
             rows,
             numbers,
         )
+
+    def _suspects(self, allowed: int) -> set[Any]:
+        """Return the tasks that were on too many workers when they died, as far as the scheduler tells."""
+        with contextlib.suppress(Exception):  # one that runs no functions of others, or has gone meanwhile
+            return set(self.client.run_on_scheduler(tasks_given_up, allowed))
+        return set()
 
 
 def _give_way() -> None:
@@ -380,6 +391,11 @@ def describe_worker(modules: list[str], dask_worker: Any) -> Worker:
         available_bytes(),
         version(),
     )
+
+
+def tasks_given_up(allowed: int, dask_scheduler: Any) -> list[Any]:
+    """Return the tasks with which more workers died than are allowed. Runs on the scheduler."""
+    return [key for key, task in dask_scheduler.tasks.items() if task.suspicious > allowed]
 
 
 def sees_folder(path: str, dask_worker: Any) -> tuple[str, bool]:
