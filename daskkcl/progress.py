@@ -179,7 +179,7 @@ class _Cell:
 
         self._looked = time.perf_counter()
         more = len(self._over) - self._SHOWN
-        over = ([f"{more} stages before"] if more > 0 else []) + self._over[-self._SHOWN :]
+        over = ([f"{more} stage{'s' * (more > 1)} before"] if more > 0 else []) + self._over[-self._SHOWN :]
         text, share = self._text(), min(1.0, self._done / self._total) if self._total else 0.0
         parts = []
         if self._stage:
