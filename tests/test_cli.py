@@ -609,7 +609,8 @@ daskkcl.fit(x, "akkmeans", 3, n_landmarks=20, tol=0, max_iter=8, random_state=0,
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (code, plan)])
     nbclient.NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
     progress, model = notebook.cells[0].outputs
-    assert re.fullmatch(r"(\d+ stages? before · )?(.+ [\d.]+ s · ){5}labelling [\d.]+ s", progress["data"]["text/plain"])
+    shown = progress["data"]["text/plain"]
+    assert re.fullmatch(r"(\d+ stages? before · )?(.+ [\d.]+ s · ){5}labelling [\d.]+ s", shown)
     assert "pass 8" in progress["data"]["text/html"]
     assert "cluster sizes" in model["data"]["text/html"]
     assert "daskkcl-plan" in notebook.cells[1].outputs[-1]["data"]["text/html"]
