@@ -281,6 +281,10 @@ class KernelColumns(ABC):
             self._fill(self._tile(X[tile]), out[tile], kappa[tile])
         return out, kappa
 
+    def compiled(self) -> KernelColumns:
+        """Return the same for very many rows: compiled, where there are loops for it."""
+        return self
+
     def _tile(self, rows: Any) -> Any:
         """Return rows as `_fill` takes them: columns of dense landmarks want dense rows."""
         return rows if self.sparse else as_dense(rows)

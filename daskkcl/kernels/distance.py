@@ -106,9 +106,10 @@ class _RbfColumns(KernelColumns):
 
     def __init__(self, kernel: Rbf, landmarks: Array, dtype: np.dtype[Any]) -> None:
         super().__init__(kernel, landmarks, dtype)
+        self.given = (kernel, landmarks, dtype)
         gamma = kernel.gamma_value
         self.scale = kernel.scale
-        unit, self.power = exponential(dtype)
+        unit, self.power = self._exponential(dtype)
         gamma = unit * gamma / self.scale / self.scale
         self.shift = _Shift(landmarks, dtype)
         Y = (landmarks.astype(np.float64) - self.shift.exact) * self.scale  # (m, d)
@@ -125,6 +126,13 @@ class _RbfColumns(KernelColumns):
                 f"gamma={kernel.gamma_value:g} times the squared spread of the landmarks overflows {dtype}; "
                 "gamma='auto' fits the width to the data"
             )
+
+    def _exponential(self, dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:
+        return exponential(dtype)
+
+    def compiled(self) -> KernelColumns:
+        fits = self.dtype == np.float32 and self.scale == 1.0 and self.shift.narrow is not None
+        return CompiledRbfColumns(*self.given) if fits else self
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
         d = self.n_features
@@ -151,6 +159,46 @@ class _RbfColumns(KernelColumns):
         else:
             self.power(out, out=out)
         kappa.fill(1)
+
+
+class CompiledRbfColumns(_RbfColumns):
+    """The same in float32 by compiled loops (`kernels.rbf_loops`), which need numba and its hundred mebibytes."""
+
+    _WIDE = 128  # features: products of few and long rows are slow
+
+    def _exponential(self, dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:
+        return math.log2(math.e), np.exp2
+
+    def compiled(self) -> KernelColumns:
+        return self
+
+    @property
+    def step_rows(self) -> int:
+        """Rows that go through all steps together."""
+        from daskkcl.kernels.rbf_loops import STEP_ROWS
+
+        return STEP_ROWS if self.n_features <= self._WIDE else 4 * STEP_ROWS
+
+    def plain(self, rows: Array) -> tuple[Array, Array]:
+        """Return rows and what is still to be subtracted from them, as the loops take them: float32, in order."""
+        narrow = self.shift.narrow
+        assert narrow is not None
+        if rows.dtype == np.float32:
+            return np.require(rows, np.float32, ["C", "A", "W"]), narrow
+        X = np.empty(rows.shape, np.float32)
+        self.shift.subtract(rows, X)
+        return X, np.zeros_like(narrow)
+
+    def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
+        from daskkcl.kernels.rbf_loops import rbf_values
+
+        left = self.buffers.take((self.step_rows, self.n_features + 2), self.dtype)
+        bad = rbf_values(*self.plain(rows), self.right, left, out)
+        self.buffers.give(left)
+        if bad < 0:
+            kappa.fill(1)
+        else:  # a norm beyond the range of float32
+            super()._fill(rows, out, kappa)
 
 
 def exponential(dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:

@@ -17,18 +17,26 @@ from numpy.typing import NDArray
 _STRIP = 32  # landmarks kept in cache while all rows pass over them
 
 
-def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+def _njit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile, and keep the machine code on disk where a folder for it can be written."""
-    options: dict[str, Any] = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": {"reassoc", "nsz", "contract"},
-        **more,
-    }
+    options = {"nogil": True, "error_model": "numpy", **options}
     try:
         return cast(Callable[..., Any], njit(cache=True, **options)(function))
     except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
         return cast(Callable[..., Any], njit(**options)(function))
+
+
+def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+    """Compile with the licence to reorder sums."""
+    return _njit(function, fastmath={"reassoc", "nsz", "contract"}, **more)
+
+
+def _to_the_letter(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without that licence: the same operations in the same order, wherever the loop is compiled into.
+
+    Carrying rounding errors lives by that, and so does a value that two loops compute.
+    """
+    return _njit(function)
 
 
 def _inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, did_you_mean
 from ..kernels import Kernel
+from ..kernels.distance import CompiledRbfColumns
 from ..random import Key
 
-__all__ = ["LandmarkMap", "choose_landmarks", "positive_spectrum"]
+__all__ = ["LandmarkMap", "choose_landmarks", "many_rows", "positive_spectrum"]
 
 Floats = NDArray[Any]
 
@@ -27,6 +28,20 @@ RCOND = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 # OpenBLAS copies a matrix into a better order before it multiplies by it, which does not pay for a few centres. Up to
 # so many multiplications it does not: some columns at a time take three quarters of the time, unless they are few.
 _UNPACKED, _FEWEST_COLUMNS = 10**6, 64
+
+
+_MANY_VALUES = 400_000_000  # of a kernel: half a second saved, which is what loading numba takes
+
+
+def many_rows(n_rows: int, n_landmarks: int) -> bool:
+    """Return whether measuring so many rows is worth loading compiled loops for. Depends on the problem only.
+
+    Examples
+    --------
+    >>> many_rows(70_000, 1000), many_rows(10_000_000, 500)
+    (False, True)
+    """
+    return n_rows * n_landmarks >= _MANY_VALUES
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +55,9 @@ class LandmarkMap:
     landmarks : ndarray of shape (m, d)
     dtype : dtype
         float32 or float64: the precision of blocks.
+    many_rows : bool
+        Whether so many rows are to be measured that compiled loops are worth loading. Part of the map, because they
+        round differently: labels must not change between a fit and later answers.
 
     Examples
     --------
@@ -55,6 +73,7 @@ class LandmarkMap:
     kernel: Kernel
     landmarks: Floats
     dtype: np.dtype[Any]
+    many_rows: bool = False
     name: str = field(default="landmarks", init=False)
     explicit = False
 
@@ -68,7 +87,13 @@ class LandmarkMap:
 
     @cached_property
     def _columns(self) -> Any:
-        return self.kernel.columns(self.landmarks, self.dtype)
+        columns = self.kernel.columns(self.landmarks, self.dtype)
+        return columns.compiled() if self.many_rows else columns
+
+    @property
+    def compiled(self) -> CompiledRbfColumns | None:
+        """The compiled kernel, if that is what rows are measured with."""
+        return self._columns if isinstance(self._columns, CompiledRbfColumns) else None
 
     @cached_property
     def kernel_matrix(self) -> Floats:
@@ -96,7 +121,7 @@ class LandmarkMap:
 
     def bare(self) -> LandmarkMap:
         """Return the same map without what was derived for it."""
-        return LandmarkMap(self.kernel, self.landmarks, self.dtype)
+        return LandmarkMap(self.kernel, self.landmarks, self.dtype, self.many_rows)
 
     def settle(self) -> None:
         """Make what all tasks share now, once and not in each thread; let go of what led to it."""

@@ -19,7 +19,7 @@ from ..random import Key
 from .base import Map
 from .explicit import IdentityMap, ProjectedMap
 from .features import RandomFourierMap, TensorSketchMap, draw_frequencies, draw_sketch
-from .landmarks import LandmarkMap, positive_spectrum
+from .landmarks import LandmarkMap, many_rows, positive_spectrum
 from .sparse_kernel import SparseKernelMap, iterated_bytes, rows_of_whole
 
 __all__ = [
@@ -77,7 +77,8 @@ class Making:
     def landmark_map(self) -> LandmarkMap:
         """Return kernel values with the landmarks, the kernel matrix looked at."""
         assert self.kernel is not None
-        map_ = LandmarkMap(self.kernel, self.landmarks, self.dtype)
+        large = many_rows(self.n_rows, len(self.landmarks))
+        map_ = LandmarkMap(self.kernel, self.landmarks, self.dtype, large)
         check_degenerate(map_.kernel_matrix, self.kernel, self.sample[:_CHECKED_ROWS])
         if not np.isfinite(map_.kernel_matrix.sum()):
             raise InvalidInputError(

@@ -52,7 +52,7 @@ def store_map(map_: Map) -> tuple[dict[str, int], Arrays]:
         numbers, arrays = store_map(map_.inner)
         return numbers, {**arrays, "projection": map_.projection}
     if isinstance(map_, LandmarkMap):
-        return {}, store_rows("landmarks", map_.landmarks)
+        return {"many_rows": int(map_.many_rows)}, store_rows("landmarks", map_.landmarks)
     if isinstance(map_, RandomFourierMap):
         return {}, {"origin": map_.origin, "frequencies": map_.frequencies}
     if isinstance(map_, TensorSketchMap):
@@ -101,7 +101,8 @@ def restore_map(
         return _sparse(parts, kernel, dtype)
     landmarks = parts.rows("landmarks")
     kernel.columns(landmarks[:1], dtype)  # refuses what it cannot be used on
-    return LandmarkMap(kernel, landmarks, dtype)
+    large = "many_rows" in numbers and parts.number("many_rows", 0, 1) == 1
+    return LandmarkMap(kernel, landmarks, dtype, large)
 
 
 def _spectral(parts: _Parts, kernel: Kernel | None, dtype: np.dtype[Any]) -> SpectralMap:

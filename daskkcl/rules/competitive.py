@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 from ..maps.base import Centres, Map
 from ..system import Weighed
 from .crisp import FrequencySensitive, cluster_sums
+from .fused import Clean, Fused
 from .index import CentreIndex
 from .many import winners_in_slices
 from .sums import ExactSum
 
-__all__ = ["PUBLISHED_RATES", "Rates", "SubsetSums", "Winners", "compete", "move_centres", "piece_rows", "subset_sums"]
+__all__ = [
+    "PUBLISHED_RATES",
+    "Rates",
+    "SubsetSums",
+    "Winners",
+    "compete",
+    "fused_sums",
+    "move_centres",
+    "piece_rows",
+    "subset_sums",
+]
 
 Floats = NDArray[Any]
 
@@ -93,7 +104,11 @@ def compete(state: Winners, Z: Floats, kappa: Floats, rate: float, map_: Map, in
     `rate` towards the mean projection of its rows. `indexed` looks for the winner of a row among the centres near it
     only.
     """
-    return move_centres(state, subset_sums(state, Z, kappa, None, indexed), rate, map_) if len(Z) else state
+    if not len(Z):
+        return state
+    fused = None if indexed else Fused.of(map_, state.centres, state.rule)
+    sums = subset_sums(state, Z, kappa, None, indexed) if fused is None else fused_sums(fused, Z=Z)
+    return move_centres(state, sums, rate, map_)
 
 
 def subset_sums(
@@ -112,6 +127,24 @@ def subset_sums(
             pieces.append(SubsetSums(ExactSum(S.astype(np.float64), np.zeros(S.shape)), won))
     none = SubsetSums(ExactSum.zeros((c, Z.shape[1])), np.zeros(c, dtype=np.intp))
     return SubsetSums.combine(pieces) if pieces else none
+
+
+def fused_sums(
+    fused: Fused,
+    rows: Floats | None = None,
+    clean: Clean | None = None,
+    Z: Floats | None = None,
+    valid: NDArray[np.bool_] | None = None,
+) -> SubsetSums:
+    """Return the same from the loop in which rows are measured and met, for rows or their measurements."""
+    c, m = fused.centres.coefficients.shape
+    S = ExactSum.zeros((c, m))
+    if rows is not None and clean is not None:
+        labels = fused.meet_rows(rows, clean, S)[0]
+    else:
+        assert Z is not None
+        labels = fused.meet_measured(Z, valid, S)[0]
+    return SubsetSums(S.settled(), np.bincount(labels[labels >= 0], minlength=c))
 
 
 def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Winners:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ..kernels.loops import _compiled
+from ..kernels.loops import _compiled, _to_the_letter
 
 __all__ = ["add_exactly", "best_of", "columns_up_to", "nearest_columns", "settle_sums"]
-
-
-def _to_the_letter(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the licence to reorder sums: carrying rounding errors lives by their order."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return cast(Callable[..., Any], njit(cache=True, **options)(function))
-    except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
-        return cast(Callable[..., Any], njit(**options)(function))
 
 
 @_compiled

@@ -60,6 +60,15 @@ class ExactSum(Weighed):
             high[piece], low[piece] = _added(self.high[piece], self.low[piece], other.high[piece], other_low)
         return ExactSum(high, low)
 
+    def add(self, term: ExactSum | ArrayLike) -> None:
+        """Add to it in place."""
+        total = self + term
+        self.high[...], self.low[...] = total.high, total.low
+
+    def settled(self) -> ExactSum:
+        """Return the same after its parts were added to one by one: `high` is the rounded sum again."""
+        return self + 0.0
+
     @property
     def value(self) -> NDArray[np.float64]:
         """The sum, rounded to float64."""

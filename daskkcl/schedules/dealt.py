@@ -8,9 +8,11 @@ measuring does not depend on centres, and each thread measures its next part whi
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,12 @@ from ..blocks.shuffle import Shuffled
 from ..blocks.sources import ArraySource
 from ..kernels.rows import SparseRows, join_blocks
 from ..random import FixedOrder, Key
-from ..rules.competitive import SubsetSums, Winners, move_centres, piece_rows, subset_sums
+from ..rules.competitive import SubsetSums, Winners, fused_sums, move_centres, piece_rows, subset_sums
+from ..rules.fused import Fused
 from .data import shuffle
 from .engine import Engine
 from .graph import Constant, Graph
-from .measuring import BadRowError, Measured, Reader, measure_block, task
+from .measuring import BadRowError, Measured, Reader, clean_rows, measure_block, task
 from .setup import Setup
 from .shuffling import shuffle_epoch
 
@@ -175,7 +178,7 @@ def _ahead(graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: En
         # rows in the memory of this process are sent to workers, those of this part
         rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
         measured = graph.call(measure_part, rows, a, portions.n_rows, order, reader, after)
-        results.append(graph.call(meet_part, state, measured, walk.indexed))
+        results.append(graph.call(meet_part, state, measured, walk.indexed, reader))
         graph.seat(seats, i, measured, results[-1])
         graph.about[measured] = graph.about[results[-1]] = (a, b)
         return results[-1]
@@ -268,6 +271,10 @@ def meet_rows(
     fetched: Any,
 ) -> SubsetSums:
     """Measure a part of a subset and return what it does to the centres. `fetched` is waited for and not used."""
+    fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
+    if fused is not None:
+        with _row_numbers(position, n_rows, order):
+            return fused_sums(fused, rows, partial(clean_rows, start=0, nan=reader.nan, dtype=reader.map_.dtype))
     step, sums = piece_rows(len(state.counts)), []
     for first in range(0, len(rows), step):
         part = _measured(rows[first : first + step], position + first, n_rows, order, reader, borrow=True)
@@ -288,17 +295,27 @@ def measure_part(
 def _measured(
     rows: Any, position: int, n_rows: int, order: Key | FixedOrder, reader: Reader, borrow: bool = False
 ) -> Measured:
-    try:
+    with _row_numbers(position, n_rows, order):
         return measure_block(rows, 0, reader, borrow=borrow)
-    except BadRowError as error:  # give its number in the data, not in the part
+
+
+@contextlib.contextmanager
+def _row_numbers(position: int, n_rows: int, order: Key | FixedOrder) -> Iterator[None]:
+    """Let an error about a row of a part name it by its number in the data."""
+    try:
+        yield
+    except BadRowError as error:
         place = position + error.row
         raise BadRowError(int(order.rows(n_rows, place, place + 1)[0])) from None
 
 
 @task
-def meet_part(state: Winners, part: Measured, indexed: bool) -> SubsetSums:
+def meet_part(state: Winners, part: Measured, indexed: bool, reader: Reader) -> SubsetSums:
     """Return what a part of a subset does to the centres."""
     assert part.Z is not None
+    fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
+    if fused is not None:
+        return fused_sums(fused, Z=part.Z, valid=part.valid)
     return subset_sums(state, part.Z, part.kappa, part.valid, indexed)
 
 

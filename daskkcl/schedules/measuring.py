@@ -80,7 +80,10 @@ class Reader(Weighed):
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Measurements of some rows; `valid` is None when all rows are, else a mask."""
+    """Measurements of some rows; `valid` is None when all rows are, else a mask.
+
+    Where rows meet centres in one loop their measurements are never there: `Z` is empty.
+    """
 
     start: int
     Z: Floats
@@ -90,13 +93,13 @@ class Tile:
     @property
     def n_valid(self) -> int:
         """Rows that take part."""
-        return len(self.Z) if self.valid is None else int(self.valid.sum())
+        return len(self.kappa) if self.valid is None else int(self.valid.sum())
 
     def weights(self, of_all_rows: Floats | None) -> Floats | None:
         """Return the weights of the tile's rows, 0 for dropped ones; None when all are 1."""
         if of_all_rows is None:
             return None if self.valid is None else self.valid.astype(np.float64)
-        own = of_all_rows[self.start : self.start + len(self.Z)]
+        own = of_all_rows[self.start : self.start + len(self.kappa)]
         return own if self.valid is None else own * self.valid
 
 

@@ -180,8 +180,10 @@ def count_labels(block: Any, start: int, model: Model, store: Any, weights: Floa
             here if weights is None else np.bincount(labels[part], weights=np.asarray(w)[part], minlength=c)
         )
         if (first == _NO_ROW).any():  # a cluster that a tile before has rows of has its first one
-            present, where = np.unique(labels[part], return_index=True)
-            first[present] = np.minimum(first[present], tile.start + np.arange(len(labels))[part][where])
+            rows = np.arange(tile.start, tile.start + len(labels))[part]
+            here_first = np.full(c, _NO_ROW)
+            here_first[labels[part][::-1]] = rows[::-1]  # of several the last counts, which is the first
+            first = np.minimum(first, here_first)
         if D is not None:
             W = model.rule.memberships(D, model.scale(tile)) ** model.rule.fuzzifier
             W *= D

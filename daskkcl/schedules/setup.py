@@ -22,12 +22,14 @@ from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled
 from ..blocks.sources import Source
 from ..errors import InvalidInputError, MemoryLimitError
+from ..kernels.distance import CompiledRbfColumns
 from ..kernels.rows import as_dense
 from ..maps.base import Map
 from ..maps.nearest import NearestLandmarks
 from ..maps.spectral import CodeMap
 from ..planning import Layout, Plan, Stage, make_plan, more_memory
 from ..rules.counting import MAX_ROWS
+from ..rules.fused import warm_up as load_fused
 from ..rules.many import warm_up
 from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
 from .checkpoint import Checkpoint
@@ -257,7 +259,10 @@ def _warm_up(problem: Problem) -> None:
     if problem.kernel is not None:
         kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
         with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
-            kernel.columns(np.zeros((1, d)), dtype).block(np.zeros((1, d)))
+            columns = kernel.columns(np.zeros((1, d)), dtype)
+            (columns.compiled() if problem.many_values else columns).block(np.zeros((1, d)))
+            if problem.many_values and isinstance(columns.compiled(), CompiledRbfColumns):
+                load_fused(d)
     if problem.many or problem.indexed:
         warm_up(dtype, problem.indexed)
     if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 
 from ..maps.base import Centres
 from ..rules.crisp import cluster_sums
+from ..rules.fused import Fused
 from ..rules.fuzzy import Fuzzy
 from ..rules.index import CentreIndex
 from ..rules.many import MANY, winners
 from ..rules.neural_gas import NeuralGas
 from ..rules.sums import ExactSum
 from ..system import Weighed
-from .measuring import Measured, Reader, Tile, measure_block, task, tiles
+from .measuring import Measured, Reader, Tile, clean_rows, measure_block, task, tiles
 
 __all__ = [
     "Model",
@@ -88,9 +90,19 @@ class Model(Weighed):
         """Return a model, with an index of its centres if asked for."""
         return cls(reader, centres, rule, index=CentreIndex.of(centres) if indexed else None)
 
+    @cached_property
+    def fused(self) -> Fused | None:
+        """The loop in which rows are measured and meet the centres, if there is one for this map and rule."""
+        return Fused.of(self.reader.map_, self.centres, self.rule) if self.index is None else None
+
     def winners(self, tile: Tile) -> tuple[NDArray[np.intp], Floats]:
         """Return the centre of every row of a tile by a crisp rule, and its distance as the rule takes it."""
+        if self.fused is not None:
+            return self.fused.meet_measured(tile.Z)
         return winners(tile.Z, tile.kappa, self.centres, self.rule, self.index)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "fused"}
 
     def with_own_buffers(self) -> Model:
         """Return the same model with buffers that go when it goes."""
@@ -134,46 +146,86 @@ def sum_block(
     `weights` are those of all rows, for the fuzzy rule; `before`, the centres of the step before, asks for the largest
     change of a membership since then.
     """
+    if not isinstance(model.rule, (Fuzzy, NeuralGas)):
+        return _crisp_sums(block, start, model)
     c, m = model.centres.n_clusters, model.reader.map_.n_measurements
     S, mass, objective = ExactSum.zeros((c, m)), ExactSum.zeros((c,)), ExactSum.zeros(())
-    n_rows, far, change = 0, [np.empty((0, 2))], 0.0
-    if c >= MANY:  # most clusters have no row in a tile: sums are added to in place, where there is something to add
-        from ..rules.many_loops import add_exactly, settle_sums
+    n_rows, change = 0, 0.0
     for tile in tiles(block, start, model.reader):
-        if isinstance(model.rule, (Fuzzy, NeuralGas)):
-            D, w = model.distances(tile), tile.weights(weights)
-            if isinstance(model.rule, NeuralGas):
-                W = model.rule.weights(D)
-            else:
-                U = model.rule.memberships(D, model.scale(tile))
-                if before is not None:
-                    earlier = replace(model, centres=before)
-                    moved = np.abs(U - model.rule.memberships(earlier.distances(tile), earlier.scale(tile))).max(axis=1)
-                    change = max(change, float(moved[slice(None) if w is None else w > 0].max(initial=0.0)))
-                W = U**model.rule.fuzzifier
-            if w is not None:
-                W *= w[:, None].astype(W.dtype)
-            S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
-            objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
+        D, w = model.distances(tile), tile.weights(weights)
+        if isinstance(model.rule, NeuralGas):
+            W = model.rule.weights(D)
         else:
-            labels, distances = model.winners(tile)
-            nearest = distances.astype(np.float64)
-            if tile.valid is not None:
-                labels[~tile.valid] = -1
-                nearest[~tile.valid] = 0
-            if c >= MANY:
-                add_exactly(tile.Z, labels, S.high, S.low)
-                counts = np.bincount(labels[labels >= 0], minlength=c)
-            else:
-                tile_S, counts = cluster_sums(tile.Z, labels, c)
-                S = S + tile_S
-            mass, objective = mass + counts, objective + nearest.sum()
-            row = int(nearest.argmax())
-            far.append(np.array([[nearest[row], tile.start + row]]))
+            U = model.rule.memberships(D, model.scale(tile))
+            if before is not None:
+                earlier = replace(model, centres=before)
+                moved = np.abs(U - model.rule.memberships(earlier.distances(tile), earlier.scale(tile))).max(axis=1)
+                change = max(change, float(moved[slice(None) if w is None else w > 0].max(initial=0.0)))
+            W = U**model.rule.fuzzifier
+        if w is not None:
+            W *= w[:, None].astype(W.dtype)
+        S, mass = S + W.T @ tile.Z, mass + W.sum(axis=0, dtype=np.float64)
+        objective = objective + np.einsum("ic,ic->", W, D, dtype=np.float64)
         n_rows += tile.n_valid
-    if c >= MANY:
-        settle_sums(S.high, S.low)
-    return Sums(S, mass, objective, n_rows, _farthest(np.concatenate(far)), change)
+    return Sums(S, mass, objective, n_rows, change=change)
+
+
+def _crisp_sums(block: Floats | Measured, start: int, model: Model) -> Sums:
+    """Return the sums of a block by a crisp rule."""
+    c, m = model.centres.n_clusters, model.reader.map_.n_measurements
+    S, mass, objective = ExactSum.zeros((c, m)), ExactSum.zeros((c,)), ExactSum.zeros(())
+    n_rows, far = 0, [np.empty((0, 2))]
+    for tile, labels, distances in won_tiles(block, start, model, S):
+        nearest = distances.astype(np.float64)
+        if tile.valid is not None:
+            nearest[~tile.valid] = 0
+        mass = mass + np.bincount(labels[labels >= 0], minlength=c)
+        objective = objective + nearest.sum()
+        row = int(nearest.argmax())
+        far.append(np.array([[nearest[row], tile.start + row]]))
+        n_rows += tile.n_valid
+    return Sums(S.settled(), mass, objective, n_rows, _farthest(np.concatenate(far)))
+
+
+def won_tiles(
+    block: Floats | Measured, start: int, model: Model, S: ExactSum | None = None
+) -> Iterator[tuple[Tile, NDArray[np.intp], Floats]]:
+    """Walk through a block: tile, the centre of every row by a crisp rule (-1 for dropped rows), its distance.
+
+    What each centre has won is added to `S` in place.
+    """
+    if model.fused is not None:
+        yield from _fused_tiles(block, start, model, model.fused, S)
+        return
+    c = model.centres.n_clusters
+    if c >= MANY and S is not None:  # most clusters have no row in a tile: sums are added to where there is something
+        from ..rules.many_loops import add_exactly
+    for tile in tiles(block, start, model.reader):
+        labels, distances = model.winners(tile)
+        if tile.valid is not None:
+            labels[~tile.valid] = -1
+        if S is not None and c >= MANY:
+            add_exactly(tile.Z, labels, S.high, S.low)
+        elif S is not None:
+            S.add(cluster_sums(tile.Z, labels, c)[0])
+        yield tile, labels, distances
+
+
+def _fused_tiles(
+    block: Floats | Measured, start: int, model: Model, fused: Fused, S: ExactSum | None
+) -> Iterator[tuple[Tile, NDArray[np.intp], Floats]]:
+    """Walk through a block whose rows meet the centres in the loop that measures them."""
+    reader, step = model.reader, model.reader.tile_rows
+    if isinstance(block, Measured):  # before, by the same loop
+        for tile in tiles(block, start, reader):
+            yield tile, *fused.meet_measured(tile.Z, tile.valid, S)
+        return
+    for first in range(0, len(block), step):
+        rows = block[first : first + step]
+        clean = partial(clean_rows, start=start + first, nan=reader.nan, dtype=reader.map_.dtype)
+        labels, nearest, valid = fused.meet_rows(rows, clean, S)
+        kappa = np.broadcast_to(np.float32(1), len(rows))  # of every row, with this kernel
+        yield Tile(start + first, np.empty((0, 0), np.float32), kappa, valid), labels, nearest
 
 
 @task
@@ -192,14 +244,14 @@ def labelled_tiles(
 
     Of fuzzy models also the squared distances to all centres.
     """
+    if not isinstance(model.rule, Fuzzy):
+        for tile, labels, own in won_tiles(block, start, model):
+            yield tile, labels, own, None
+        return
     for tile in tiles(block, start, model.reader):
-        D = None
-        if isinstance(model.rule, Fuzzy):
-            D = model.distances(tile)
-            labels = model.rule.labels(D)
-            own = np.take_along_axis(D, labels[:, None], axis=1)[:, 0]
-        else:
-            labels, own = model.winners(tile)
+        D = model.distances(tile)
+        labels = model.rule.labels(D)
+        own = np.take_along_axis(D, labels[:, None], axis=1)[:, 0]
         if tile.valid is not None:
             labels[~tile.valid] = -1
         yield tile, labels, own, D
