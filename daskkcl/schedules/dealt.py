@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ..kernels.rows import SparseRows, join_blocks
 from ..random import FixedOrder, Key
 from ..rules.competitive import SubsetSums, Winners, fused_sums, move_centres, piece_rows, subset_sums
 from ..rules.fused import Fused
+from ..system import Weighed
 from .data import shuffle
 from .engine import Engine
 from .graph import Constant, Graph
@@ -125,70 +126,109 @@ def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk)
     own_reader = setup.reader  # tiles on the grid of pieces: parts may begin at any of them
     if own_reader.tile_rows > piece:
         own_reader = replace(own_reader, tile_rows=piece)
-    met: SubsetSums | None = None  # of the subset that the graph before has not finished
+    met: Met | None = None  # of the subset that the graph before has not finished
     many = max(_GRAPH_PARTS, 4 * engine.slots)
     for first in range(0, len(edges) - 1, many):
         part, graph = edges[first : first + many + 1], Graph()
-        reader, key, sums = graph.value(own_reader), graph.value(state), [] if met is None else [graph.value(met)]
-        add = _here(graph, portions, reader, walk) if engine.local else _ahead(graph, portions, reader, walk, engine)
         graph.order = portions
+        way = (_Here if engine.local else _Ahead)(graph, portions, graph.value(own_reader), walk, engine)
+        centres, parts = way.begin(state), [] if met is None else [graph.value(met)]
         for a, b in pairwise(part):
-            sums.append(add(key, a, b))
+            parts.append(way.meet(centres, a, b))
             if b % walk.subset_rows == 0 or b == n:
                 rate = walk.rates((epoch * n + b) / (walk.n_epochs * n))
-                key = graph.call(next_state, key, _joined(graph, sums, engine), rate, reader)
-                sums = []
-        wanted = [key, *(_joined(graph, sums, engine) if sums else [])]
+                centres, parts = way.move(centres, parts, rate), []
+        wanted = [way.state(centres), *([graph.tree(parts, Met.combine)] if parts else [])]
         state, *rest = engine.run(graph, wanted, "meet", part_rows)
-        met = SubsetSums.combine(rest) if rest else None
+        met = rest[0] if rest else None
         if met is None:
             yield state, part[-1]
 
 
-Add = Callable[[Any, int, int], Any]  # adds the meeting of a state (its key) and the rows at some places; returns sums
+@dataclass(frozen=True, eq=False)
+class Met(Weighed):
+    """A part of a subset that has met the centres: what it does to them, and, in this process, the centres."""
+
+    sums: SubsetSums
+    state: Winners | None = None
+
+    @staticmethod
+    def combine(parts: list[Met]) -> Met:
+        """Join parts of a subset."""
+        return Met(SubsetSums.combine([part.sums for part in parts]), parts[0].state)
 
 
-def _here(graph: Graph, portions: Portions, reader: Any, walk: Walk) -> Add:
-    """Meet parts on the threads of this process; a bucket is read while others meet the one before."""
-    shared, order = graph.value(portions), graph.value(portions.key)
-    bucket, fetched, begun = -1, None, None
+class _Here:
+    """Parts meet centres on the threads of this process; a bucket is read while others meet the one before.
 
-    def add(state: Any, a: int, b: int) -> Any:
-        nonlocal bucket, fetched, begun
-        if portions.bucket_of(b - 1) != bucket:
+    Centres are no task of their own: each part of a subset makes them of the parts of the subset before, which takes
+    less time than a task, and threads wait for one another once a subset.
+    """
+
+    def __init__(self, graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: Engine) -> None:
+        self._graph, self._portions, self._reader, self._walk = graph, portions, reader, walk
+        self._shared, self._order = graph.value(portions), graph.value(portions.key)
+        self._bucket, self._fetched, self._begun = -1, None, None
+
+    def begin(self, state: Winners) -> Any:
+        """Return the centres of a graph's first subset."""
+        return [self._graph.value(state)], 0.0
+
+    def meet(self, centres: Any, a: int, b: int) -> Any:
+        """Add the meeting of centres and the rows at some places."""
+        graph, portions = self._graph, self._portions
+        if portions.bucket_of(b - 1) != self._bucket:
             # when the first part in the bucket before has been met: no more than two are held
-            bucket, fetched, begun = portions.bucket_of(b - 1), graph.call(fetch_bucket, shared, b - 1, begun), None
-        rows = (read_part, shared, a, b)
-        result = graph.call(meet_rows, state, rows, a, portions.n_rows, order, reader, walk.indexed, fetched)
-        begun = begun or result
+            self._bucket = portions.bucket_of(b - 1)
+            self._fetched, self._begun = graph.call(fetch_bucket, self._shared, b - 1, self._begun), None
+        rows = (read_part, self._shared, a, b)
+        given = (portions.n_rows, self._order, self._reader, self._walk.indexed, self._fetched)
+        result = graph.call(meet_rows, *centres, rows, a, *given)
+        self._begun = self._begun or result
         return result
 
-    return add
+    def move(self, centres: Any, parts: list[Any], rate: float) -> Any:
+        """Return the centres after a subset: whoever meets them makes them."""
+        return parts, rate
+
+    def state(self, centres: Any) -> Any:
+        """Add the making of centres."""
+        return self._graph.call(moved, *centres, self._reader)
 
 
-def _ahead(graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: Engine) -> Add:
-    """Measure parts on workers ahead of need, and meet them there."""
-    shared = None if isinstance(portions.source, ArraySource) else graph.value(portions)
-    order, ahead, seats = graph.value(portions.key), engine.ahead, engine.seats  # asked once, not for every part
-    results: list[Any] = []
+class _Ahead:
+    """Parts are measured on workers ahead of need, and meet the centres there."""
 
-    def add(state: Any, a: int, b: int) -> Any:
-        i = len(results)
-        after = results[i - ahead] if i >= ahead else None  # bounds what waits to be met
+    def __init__(self, graph: Graph, portions: Portions, reader: Any, walk: Walk, engine: Engine) -> None:
+        self._graph, self._portions, self._reader, self._walk = graph, portions, reader, walk
+        self._shared = None if isinstance(portions.source, ArraySource) else graph.value(portions)
+        self._order = graph.value(portions.key)
+        self._ahead, self._seats = engine.ahead, engine.seats  # asked once, not for every part
+        self._results: list[Any] = []
+
+    def begin(self, state: Winners) -> Any:
+        """Return the centres of a graph's first subset."""
+        return self._graph.value(state)
+
+    def meet(self, centres: Any, a: int, b: int) -> Any:
+        """Add the measuring of the rows at some places, and their meeting with the centres."""
+        graph, portions, i = self._graph, self._portions, len(self._results)
+        after = self._results[i - self._ahead] if i >= self._ahead else None  # bounds what waits to be met
         # rows in the memory of this process are sent to workers, those of this part
-        rows = (Constant(portions.rows(a, b)),) if shared is None else (read_part, shared, a, b)
-        measured = graph.call(measure_part, rows, a, portions.n_rows, order, reader, after)
-        results.append(graph.call(meet_part, state, measured, walk.indexed, reader))
-        graph.seat(seats, i, measured, results[-1])
-        graph.about[measured] = graph.about[results[-1]] = (a, b)
-        return results[-1]
+        rows = (Constant(portions.rows(a, b)),) if self._shared is None else (read_part, self._shared, a, b)
+        measured = graph.call(measure_part, rows, a, portions.n_rows, self._order, self._reader, after)
+        self._results.append(graph.call(meet_part, centres, measured, self._walk.indexed, self._reader))
+        graph.seat(self._seats, i, measured, self._results[-1])
+        graph.about[measured] = graph.about[self._results[-1]] = (a, b)
+        return self._results[-1]
 
-    return add
+    def move(self, centres: Any, parts: list[Any], rate: float) -> Any:
+        """Add the making of the centres after a subset."""
+        return self._graph.call(next_state, centres, self._graph.tree(parts, Met.combine), rate, self._reader)
 
-
-def _joined(graph: Graph, sums: list[Any], engine: Engine) -> list[Any]:
-    """Return the keys of sums to be added up: all here, their total between workers."""
-    return sums if engine.local else [graph.tree(sums, SubsetSums.combine)]
+    def state(self, centres: Any) -> Any:
+        """Return the centres, which are tasks already."""
+        return centres
 
 
 def begin_epoch(setup: Setup, epoch: int, begin: int) -> None:
@@ -199,8 +239,7 @@ def begin_epoch(setup: Setup, epoch: int, begin: int) -> None:
 
 def rows_of_parts(engine: Engine, subset_rows: int, most: int, n_clusters: int) -> int:
     """Return the rows of a part, on the threads of an engine."""
-    # small parts here: a thread that comes late, because it has read a bucket, finds fewer of them left
-    shares = 4 * engine.slots if engine.local else min(engine.slots, _MOST_PARTS)
+    shares = engine.slots if engine.local else min(engine.slots, _MOST_PARTS)
     return _part_rows(subset_rows, shares, most, piece_rows(n_clusters))
 
 
@@ -261,7 +300,8 @@ def fetch_bucket(portions: Portions, place: int, after: Any) -> None:
 
 @task
 def meet_rows(
-    state: Winners,
+    before: list[Any],
+    rate: float,
     rows: Any,
     position: int,
     n_rows: int,
@@ -269,19 +309,31 @@ def meet_rows(
     reader: Reader,
     indexed: bool,
     fetched: Any,
-) -> SubsetSums:
-    """Measure a part of a subset and return what it does to the centres. `fetched` is waited for and not used."""
+) -> Met:
+    """Let the rows of a part of a subset meet the centres. `fetched` is waited for and not used."""
+    state = moved(before, rate, reader)
     fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
     if fused is not None:
         with _row_numbers(position, n_rows, order):
-            return fused_sums(fused, rows, partial(clean_rows, start=0, nan=reader.nan, dtype=reader.map_.dtype))
+            clean = partial(clean_rows, start=0, nan=reader.nan, dtype=reader.map_.dtype)
+            return Met(fused_sums(fused, rows, clean), state)
     step, sums = piece_rows(len(state.counts)), []
     for first in range(0, len(rows), step):
         part = _measured(rows[first : first + step], position + first, n_rows, order, reader, borrow=True)
         assert part.Z is not None
         sums.append(subset_sums(state, part.Z, part.kappa, part.valid, indexed))
         part.give_back(reader)
-    return SubsetSums.combine(sums)
+    return Met(SubsetSums.combine(sums), state)
+
+
+@task
+def moved(before: list[Any], rate: float, reader: Reader) -> Winners:
+    """Return centres that are there, or those after all parts of a subset."""
+    if isinstance(before[0], Winners):
+        return before[0]
+    whole = Met.combine(before)
+    assert whole.state is not None
+    return move_centres(whole.state, whole.sums, rate, reader.map_)
 
 
 @task
@@ -310,16 +362,16 @@ def _row_numbers(position: int, n_rows: int, order: Key | FixedOrder) -> Iterato
 
 
 @task
-def meet_part(state: Winners, part: Measured, indexed: bool, reader: Reader) -> SubsetSums:
+def meet_part(state: Winners, part: Measured, indexed: bool, reader: Reader) -> Met:
     """Return what a part of a subset does to the centres."""
     assert part.Z is not None
     fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
     if fused is not None:
-        return fused_sums(fused, Z=part.Z, valid=part.valid)
-    return subset_sums(state, part.Z, part.kappa, part.valid, indexed)
+        return Met(fused_sums(fused, Z=part.Z, valid=part.valid))
+    return Met(subset_sums(state, part.Z, part.kappa, part.valid, indexed))
 
 
 @task
-def next_state(state: Winners, sums: list[SubsetSums], rate: float, reader: Reader) -> Winners:
+def next_state(state: Winners, met: Met, rate: float, reader: Reader) -> Winners:
     """Move the centres after all parts of a subset."""
-    return move_centres(state, SubsetSums.combine(sums), rate, reader.map_)
+    return move_centres(state, met.sums, rate, reader.map_)
