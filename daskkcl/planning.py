@@ -73,6 +73,8 @@ class Stage:
         The rows that the store decodes together and their decoded size; blocks of whole units are read once.
     lookahead : int
         Blocks in flight beyond one per thread.
+    readers : int
+        Threads beyond those that compute, if there is room: one that waits for the store keeps no core busy.
     block_bytes : int
         What a block should hold when there is room.
     remedy : str
@@ -87,6 +89,7 @@ class Stage:
     unit_rows: int = 1
     unit_bytes: int = 0
     lookahead: int = 1
+    readers: int = 0
     block_bytes: int = _BLOCK_BYTES
     remedy: str = ""
 
@@ -282,7 +285,8 @@ def _lay_out(stage: Stage, n_rows: int, room_bytes: int, threads: int, fewest_th
         if common <= 4 * wanted:
             wanted = common * max(1, wanted // common)
         wanted = max(wanted, math.ceil(min(stage.unit_rows, n_rows) / quantum) * quantum)
-    for some_threads in range(threads, fewest_threads - 1, -1):
+    most_threads = threads + stage.readers if threads > fewest_threads else threads
+    for some_threads in range(most_threads, fewest_threads - 1, -1):
         rows = wanted
         while rows > quantum and peak(rows, some_threads) > room_bytes:
             rows = max(quantum, rows // 2 // quantum * quantum)

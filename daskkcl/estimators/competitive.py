@@ -56,9 +56,8 @@ class _Settings:
 
 def shuffle_stages(problem: Problem, subset_rows: int, **subset_costs: int) -> tuple[list[Stage], int]:
     """Return the stages that meet rows in random order, and the scratch an external shuffle takes."""
-    subsets = problem.stage(
-        "subsets", **{"quantum": subset_rows, "lookahead": 2, "unit_rows": 1, "unit_bytes": 0, **subset_costs}
-    )
+    costs = {"quantum": subset_rows, "lookahead": 2, "unit_rows": 1, "unit_bytes": 0, **subset_costs}
+    subsets = problem.stage("subsets", **costs, readers=0)  # who waits for a bucket waits for the others too
     if problem.in_memory and (problem.read or not problem.recipe.code_bytes):  # codes may have to go to scratch
         return [subsets], 0
     bucket = bucket_bytes(problem.n_rows, problem.row_bytes, problem.memory_limit or 2**40)

@@ -15,7 +15,7 @@ from daskkcl.kernels.checks import Array, all_finite, check_gamma, check_rows, f
 from daskkcl.kernels.rows import as_dense, is_sparse
 
 #: Rows handled at a time inside a block: enough for a GEMM at full speed, few enough for small temporaries.
-TILE_ROWS = 512
+TILE_ROWS = 1024
 #: Elements of a strip that stays in cache while several elementwise steps pass over it.
 STRIP_ELEMENTS = 1 << 16
 #: Casting buffers of numpy and small objects, whatever the shapes.

@@ -177,7 +177,7 @@ class CompiledRbfColumns(_RbfColumns):
         """Rows that go through all steps together."""
         from daskkcl.kernels.rbf_loops import STEP_ROWS
 
-        return STEP_ROWS if self.n_features <= self._WIDE else 4 * STEP_ROWS
+        return STEP_ROWS if self.n_features <= self._WIDE else 8 * STEP_ROWS
 
     def plain(self, rows: Array) -> tuple[Array, Array]:
         """Return rows and what is still to be subtracted from them, as the loops take them: float32, in order."""
@@ -197,8 +197,10 @@ class CompiledRbfColumns(_RbfColumns):
         self.buffers.give(left)
         if bad < 0:
             kappa.fill(1)
-        else:  # a norm beyond the range of float32
-            super()._fill(rows, out, kappa)
+        else:  # a norm beyond the range of float32: far away from everything
+            with np.errstate(over="ignore", invalid="ignore"):
+                super()._fill(rows, out, kappa)
+            out[np.isnan(out)] = 0
 
 
 def exponential(dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:

@@ -46,6 +46,13 @@ class Engine:
         return self.threads if self.cluster is None else self.cluster.slots
 
     @property
+    def readers(self) -> int:
+        """How many threads there may be beside those that compute: one here, unless users say how many they want."""
+        from dask import config
+
+        return int(self.local and config.get("num_workers", None) is None)
+
+    @property
     def seats(self) -> list[str]:
         """The worker of every thread of the cluster, in turn; none in this process.
 
@@ -115,7 +122,8 @@ class Engine:
 
     def with_threads(self, threads: int) -> Engine:
         """Return an engine that uses at most so many threads here; those of workers are what they are."""
-        return Engine(self.client, min(threads, self.threads) if self.local else threads, self.progress, self.cluster)
+        most = min(threads, own_threads() + self.readers) if self.local else threads
+        return Engine(self.client, most, self.progress, self.cluster)
 
 
 def make_engine(client: Any, progress: Progress) -> Engine:

@@ -226,6 +226,7 @@ class Problem:
             quantum=self.tile_rows,
             unit_rows=min(source.unit_rows, self.n_rows),
             unit_bytes=source.unit_bytes,
+            readers=0 if self.in_memory else 1,
         )
         if self.many:  # a block's sums cost as much as some thousands of rows: blocks of more rows
             stage = replace(stage, block_bytes=max(stage.block_bytes, 4 * self.c * stage.row_bytes))

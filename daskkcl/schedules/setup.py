@@ -167,7 +167,7 @@ def plan_stages(
     limit, base = memory_limit or default_limit(), resident_bytes()
     _check_base(limit, base, "the process")
     return make_plan(
-        stages,
+        [replace(stage, readers=min(stage.readers, engine.readers)) for stage in stages],
         n_rows,
         limit,
         base,
