@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .loops import _njit, _to_the_letter
+from daskkcl.kernels.loops import _njit, _to_the_letter
 
 __all__ = ["STEP_ROWS", "left_side", "powers_of_two", "rbf_values"]
 
