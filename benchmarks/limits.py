@@ -137,7 +137,8 @@ def _pass(rows: Any, map_: LandmarkMap, threads: int, make: Callable[[Reader], t
     source: Source = ArraySource(rows) if isinstance(rows, np.ndarray) else ZarrSource(open_zarr(rows))
     tile = tile_rows(map_.n_features, map_.n_measurements, 4)
     function, shared, combine = make(Reader(map_, tile))
-    block = max(tile, 8 * 2**20 // (4 * (map_.n_features + map_.n_measurements)) // tile * tile)  # as plans are made
+    most = 8 * 2**20 // (40 + (0 if isinstance(source, ArraySource) else 2 * source.row_bytes))  # as plans are made
+    block = tile * max(1, min(most, source.n_rows // (8 * threads)) // tile)
     engine = Engine(None, threads, Progress(False))
 
     def prepare(graph: Any) -> Any:

@@ -112,6 +112,11 @@ class Recipe:
     explicit: ClassVar[bool] = True
     uses_landmarks: ClassVar[bool] = True
     n_streams: ClassVar[int] = 0
+    kernel_values: ClassVar[bool] = False  # whether rows are measured by a `LandmarkMap`
+
+    def compiled(self, s: Sizes) -> bool:
+        """Return whether rows will be measured by compiled loops, if the kernel has them."""
+        return self.kernel_values and many_rows(s.rows, s.landmarks)
 
     @property
     def code_bytes(self) -> int:
@@ -225,6 +230,9 @@ class Fixed(Recipe):
     def inner(self, s: Sizes) -> int:
         return int(self.map_.scratch_bytes(1024, s.cells) // (1024 * s.itemsize))
 
+    def compiled(self, s: Sizes) -> bool:
+        return getattr(getattr(self.map_, "inner", self.map_), "many_rows", False)
+
     def fixed_bytes(self, s: Sizes) -> int:
         import pickle
 
@@ -240,6 +248,7 @@ class Landmarks(Recipe):
 
     name = "landmarks"
     explicit = False
+    kernel_values = True
 
     def begin(self, making: Making) -> Map:
         return making.landmark_map()
@@ -251,6 +260,7 @@ class Nystroem(Recipe):
 
     rank: int | None = None
     name = "nystroem"
+    kernel_values = True
 
     def width(self, s: Sizes) -> int:
         return min(s.landmarks, self.rank or s.landmarks)
@@ -276,6 +286,7 @@ class Apnc(Recipe):
     n_components: int | None = None
     share: float = 0.4
     name = "apnc"
+    kernel_values = True
 
     def width(self, s: Sizes) -> int:
         return self.n_components or s.landmarks

@@ -83,6 +83,7 @@ class Ncut(Recipe):
     n_components: int | None = None
     name = "nyncut"
     n_streams = 2
+    kernel_values = True
 
     def width(self, s: Sizes) -> int:
         return min(s.landmarks, self.n_components or s.clusters)

@@ -128,13 +128,8 @@ class _Loop:
         return self.labels, self.nearest
 
 
-def warm_up(n_features: int) -> None:
-    """Load (or compile) the loops: that takes memory, which plans are to know of."""
-    from ..kernels import Rbf
-
-    row = np.zeros((1, n_features), dtype=np.float32)
-    columns = Rbf(1.0).columns(row, np.float32).compiled()
-    columns.block(row)
-    assert isinstance(columns, CompiledRbfColumns)
+def warm_up(columns: CompiledRbfColumns) -> None:
+    """Load (or compile) the loops for some columns: that takes memory, which plans are to know of."""
+    row = np.zeros((1, columns.n_features), dtype=np.float32)
     centres = Centres(np.ones((1, 1)), np.ones(1), None, np.dtype(np.float32))
     Fused(columns, centres, np.ones(1)).meet_rows(row, lambda rows: (rows, None), ExactSum.zeros((1, 1)))

@@ -14,7 +14,6 @@ from ..blocks.sources import ArraySource, Source
 from ..kernels import Kernel
 from ..kernels.base import TILE_ROWS
 from ..kernels.widths import PAIR_ROWS
-from ..maps.landmarks import many_rows
 from ..maps.recipes import Recipe, Sizes
 from ..planning import Stage, tile_rows
 from ..random import Key
@@ -75,11 +74,6 @@ class Problem:
     def n_measurements(self) -> int:
         """Columns of the measurements."""
         return self.recipe.width(self.sizes)
-
-    @property
-    def many_values(self) -> bool:
-        """Whether there are so many kernel values that compiled loops are loaded for them."""
-        return self.recipe.uses_landmarks and many_rows(self.n_rows, self.n_landmarks)
 
     @property
     def sizes(self) -> Sizes:

@@ -260,9 +260,10 @@ def _warm_up(problem: Problem) -> None:
         kernel = problem.kernel if problem.kernel.resolved else problem.kernel.with_gamma(1.0)
         with contextlib.suppress(Exception):  # functions of users, and kernels that refuse such a row: later
             columns = kernel.columns(np.zeros((1, d)), dtype)
-            (columns.compiled() if problem.many_values else columns).block(np.zeros((1, d)))
-            if problem.many_values and isinstance(columns.compiled(), CompiledRbfColumns):
-                load_fused(d)
+            columns = columns.compiled() if problem.recipe.compiled(problem.sizes) else columns
+            columns.block(np.zeros((1, d)))
+            if isinstance(columns, CompiledRbfColumns):
+                load_fused(columns)
     if problem.many or problem.indexed:
         warm_up(dtype, problem.indexed)
     if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):
