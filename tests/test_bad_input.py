@@ -115,8 +115,8 @@ def test_not_a_zarr(refuses, tmp_path):
     (tmp_path / "table.csv").write_text("1,2\n3,4\n")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "table.csv").write_text("1,2\n3,4\n")
-    for name in ("table.csv", "folder"):
-        refuses(tmp_path / name, InvalidInputError, name, "cannot be opened as Zarr", "Pass the folder or URL")
+    refuses(tmp_path / "table.csv", InvalidInputError, "table.csv", "is a file, not a Zarr", "daskkcl convert")
+    refuses(tmp_path / "folder", InvalidInputError, "folder", "cannot be opened as Zarr", "Pass the folder or URL")
     refuses("memory://nothing/there.zarr", InvalidInputError, "cannot be opened as Zarr")
     refuses("unheardof://bucket/x.zarr", InvalidInputError, "cannot be opened as Zarr")
     refuses(MemoryStore(), InvalidInputError, "MemoryStore", "cannot be opened as Zarr")

@@ -212,6 +212,7 @@ def test_a_finished_run_is_only_labelled_again(tmp_path, monkeypatch, path, run)
 def test_interrupted_between_saves(tmp_path, path, monkeypatch):
     """Work since the last save is done again, no more."""
     monkeypatch.setattr("daskkcl.schedules.subsets._SEGMENT_BLOCKS", 1)
+    monkeypatch.setattr("daskkcl.planning._MAX_TILE", 512)
     run = RUNS["pakcl"]
     undisturbed = fit(path, **run)
     place = tmp_path / "ckpt"

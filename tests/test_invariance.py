@@ -20,7 +20,7 @@ from daskkcl.blocks.opening import open_source
 from daskkcl.blocks.scratch import Scratch
 from daskkcl.blocks.shuffle import Shuffled, write_run
 from daskkcl.estimators.base import KernelClusterer
-from daskkcl.planning import block_edges, tile_rows
+from daskkcl.planning import block_edges
 from daskkcl.random import Key
 
 pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
@@ -36,7 +36,7 @@ MODELS = {
     "literal": lambda **kw: OnlineKFCM(**{**COMMON, **LITERAL, **kw}),
 }
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "literal"]  # exact passes are those of akkmeans with another rule
-TILE = tile_rows(D, LANDMARKS, 4)
+TILE = 1024  # smaller than such narrow rows would have: there are to be several
 
 
 def make_rows():
@@ -122,6 +122,13 @@ def assert_same(found, expected):
     for name in expected:
         assert_array_equal(found[name], expected[name], err_msg=name, strict=True)
     assert_array_equal(found["predicted"], found["labels"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_tiles():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("daskkcl.planning._MAX_TILE", TILE)
+        yield
 
 
 @pytest.fixture(scope="module")
