@@ -6,6 +6,7 @@ measurement towards theirs: both are the same linear map of the rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +27,11 @@ __all__ = [
     "SubsetSums",
     "Winners",
     "compete",
-    "fused_sums",
+    "loop_of",
     "move_centres",
     "piece_rows",
     "subset_sums",
+    "sums_of_rows",
 ]
 
 Floats = NDArray[Any]
@@ -104,17 +106,21 @@ def compete(state: Winners, Z: Floats, kappa: Floats, rate: float, map_: Map, in
     `rate` towards the mean projection of its rows. `indexed` looks for the winner of a row among the centres near it
     only.
     """
-    if not len(Z):
-        return state
-    fused = None if indexed else Fused.of(map_, state.centres, state.rule)
-    sums = subset_sums(state, Z, kappa, None, indexed) if fused is None else fused_sums(fused, Z=Z)
-    return move_centres(state, sums, rate, map_)
+    return move_centres(state, subset_sums(state, map_, Z, kappa, None, indexed), rate, map_) if len(Z) else state
 
 
 def subset_sums(
-    state: Winners, Z: Floats, kappa: Floats, valid: NDArray[np.bool_] | None, indexed: bool = False
+    state: Winners,
+    map_: Map,
+    Z: Floats,
+    kappa: Floats,
+    valid: NDArray[np.bool_] | None,
+    indexed: bool = False,
 ) -> SubsetSums:
     """Find the winners of (a part of) a subset with centres and frequencies held, and sum what each has won."""
+    fused = loop_of(state, map_, indexed)
+    if fused is not None:
+        return _summed(fused, lambda S: fused.meet_measured(Z, valid, S)[0])
     index = CentreIndex.of(state.centres) if indexed else None
     c, step = len(state.counts), piece_rows(len(state.counts))
     pieces = []
@@ -129,22 +135,20 @@ def subset_sums(
     return SubsetSums.combine(pieces) if pieces else none
 
 
-def fused_sums(
-    fused: Fused,
-    rows: Floats | None = None,
-    clean: Clean | None = None,
-    Z: Floats | None = None,
-    valid: NDArray[np.bool_] | None = None,
-) -> SubsetSums:
-    """Return the same from the loop in which rows are measured and met, for rows or their measurements."""
-    c, m = fused.centres.coefficients.shape
-    S = ExactSum.zeros((c, m))
-    if rows is not None and clean is not None:
-        labels = fused.meet_rows(rows, clean, S)[0]
-    else:
-        assert Z is not None
-        labels = fused.meet_measured(Z, valid, S)[0]
-    return SubsetSums(S.settled(), np.bincount(labels[labels >= 0], minlength=c))
+def loop_of(state: Winners, map_: Map, indexed: bool) -> Fused | None:
+    """Return the loop in which rows are measured and meet the centres, if there is one."""
+    return None if indexed else Fused.of(map_, state.centres, state.rule)
+
+
+def sums_of_rows(fused: Fused, rows: Floats, clean: Clean) -> SubsetSums:
+    """Return the same as `subset_sums` of rows that are not measured yet."""
+    return _summed(fused, lambda S: fused.meet_rows(rows, clean, S)[0])
+
+
+def _summed(fused: Fused, meet: Callable[[ExactSum], NDArray[np.intp]]) -> SubsetSums:
+    S = ExactSum.zeros(fused.centres.coefficients.shape)
+    labels = meet(S)
+    return SubsetSums(S.settled(), np.bincount(labels[labels >= 0], minlength=len(S.high)))
 
 
 def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Winners:

@@ -23,8 +23,15 @@ from ..blocks.shuffle import Shuffled
 from ..blocks.sources import ArraySource
 from ..kernels.rows import SparseRows, join_blocks
 from ..random import FixedOrder, Key
-from ..rules.competitive import SubsetSums, Winners, fused_sums, move_centres, piece_rows, subset_sums
-from ..rules.fused import Fused
+from ..rules.competitive import (
+    SubsetSums,
+    Winners,
+    loop_of,
+    move_centres,
+    piece_rows,
+    subset_sums,
+    sums_of_rows,
+)
 from ..system import Weighed
 from .data import shuffle
 from .engine import Engine
@@ -312,16 +319,16 @@ def meet_rows(
 ) -> Met:
     """Let the rows of a part of a subset meet the centres. `fetched` is waited for and not used."""
     state = moved(before, rate, reader)
-    fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
+    fused = loop_of(state, reader.map_, indexed)
     if fused is not None:
         with _row_numbers(position, n_rows, order):
             clean = partial(clean_rows, start=0, nan=reader.nan, dtype=reader.map_.dtype)
-            return Met(fused_sums(fused, rows, clean), state)
+            return Met(sums_of_rows(fused, rows, clean), state)
     step, sums = piece_rows(len(state.counts)), []
     for first in range(0, len(rows), step):
         part = _measured(rows[first : first + step], position + first, n_rows, order, reader, borrow=True)
         assert part.Z is not None
-        sums.append(subset_sums(state, part.Z, part.kappa, part.valid, indexed))
+        sums.append(subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed))
         part.give_back(reader)
     return Met(SubsetSums.combine(sums), state)
 
@@ -365,10 +372,7 @@ def _row_numbers(position: int, n_rows: int, order: Key | FixedOrder) -> Iterato
 def meet_part(state: Winners, part: Measured, indexed: bool, reader: Reader) -> Met:
     """Return what a part of a subset does to the centres."""
     assert part.Z is not None
-    fused = None if indexed else Fused.of(reader.map_, state.centres, state.rule)
-    if fused is not None:
-        return Met(fused_sums(fused, Z=part.Z, valid=part.valid))
-    return Met(subset_sums(state, part.Z, part.kappa, part.valid, indexed))
+    return Met(subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed))
 
 
 @task
