@@ -122,9 +122,7 @@ def main() -> None:
     parser.add_argument("--kernel", default="rbf")
     parser.add_argument("--sizes", type=int, nargs="+", help="m, in place of those of the set")
     parser.add_argument("--neighbours", type=int, nargs="+", help="p, in place of those of the set")
-    parser.add_argument(
-        "--neighbors", choices=["mutual", "either"], default="mutual", help="which rows see one another"
-    )
+    parser.add_argument("--near", choices=["mutual", "either"], default="mutual", help="neighbors of skkmeans")
     parser.add_argument("--circles", action="store_true")
     parser.add_argument("--seeds", type=int, default=5, help="runs of which the mean is printed")
     arguments = parser.parse_args()
