@@ -20,7 +20,7 @@ from benchmarks import limits
 from daskkcl.blocks.scratch import read_array, write_array
 from daskkcl.system import cpu_count
 
-__all__ = ["exponentials", "main", "reading", "reading_ahead", "scratch"]
+__all__ = ["exponentials", "main", "reading", "reading_ahead", "scratch", "steps", "two_threads"]
 
 
 def _least(repeats: int, work: Callable[[], Any]) -> float:
@@ -117,10 +117,11 @@ def steps(repeats: int, d: int, m: int, c: int) -> list[tuple[str, float]]:
     rng = np.random.default_rng(0)
     rows = limits.STEP
     X = rng.standard_normal((rows, d), dtype=np.float32)
-    map_ = limits.make_map(rng.standard_normal((2000, d), dtype=np.float32), m)
+    sample = rng.standard_normal((2000, d), dtype=np.float32)
+    map_, loops = limits.make_map(sample, m), limits.make_map(sample, m, compiled=True)
     centres = Centres.from_means(map_.measure(map_.landmarks[:c])[0].astype(np.float64), map_)
     reader = Reader(map_, rows)
-    model = Model(reader, centres, Nearest())
+    model, compiled = Model(reader, centres, Nearest()), Model(Reader(loops, rows), centres, Nearest())
     right, Z = np.ascontiguousarray(map_.landmarks.T), np.empty((rows, m), np.float32)
     G, D = rng.random((m, c), dtype=np.float32), np.empty((rows, c), np.float32)
     exponents = -rng.uniform(0, 4, (rows, m)).astype(np.float32)
@@ -133,9 +134,27 @@ def steps(repeats: int, d: int, m: int, c: int) -> list[tuple[str, float]]:
         "kernel values of a tile": lambda: [None for _ in tiles(X, 0, reader)],
         "with nearest centres": lambda: label_block(X, 0, model),
         "with nearest centres and sums": lambda: sum_block(X, 0, model),
+        "nearest centres, one compiled loop": lambda: label_block(X, 0, compiled),
+        "and sums, one compiled loop": lambda: sum_block(X, 0, compiled),
     }
     with single_threaded():
         return [(name, 1e9 * _least(8 * repeats, work) / rows) for name, work in ways.items()]
+
+
+def two_threads(
+    repeats: int, n: int = 200_000, d: int = 32, m: int = 500, c: int = 10
+) -> list[tuple[str, float, float]]:
+    """Return way, and nanoseconds of a thread for a row of a pass with nearest centres and sums, on one and on two."""
+    X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+    found = []
+    for name, compiled in (("numpy, tile by tile", False), ("one compiled loop", True)):
+        map_ = limits.make_map(X, m, compiled)
+        one, two = (
+            1e9 * threads * min(limits.sum_pass(X, map_, c, threads) for _ in range(repeats + 1)) / n
+            for threads in (1, 2)
+        )
+        found.append((name, one, two))
+    return found
 
 
 def reading(repeats: int, folder: str, n: int = 400_000) -> list[tuple[str, float]]:
@@ -237,6 +256,7 @@ def main() -> None:
         _table(
             f"A row, {d} features, {m} landmarks, {c} clusters", ("step", "ns a row and core"), steps(times, d, m, c)
         )
+    _table("A pass, 32 features, 500 landmarks, 10 clusters", ("way", "on one thread", "on two"), two_threads(times))
     _table("Exponentials of float32", ("way", "ns a value", "largest relative error"), exponentials(times))
     print(f"\nRelative error that float32 products leave in a kernel value (d = 784): {noise_of_exponent():.1e}")
     with tempfile.TemporaryDirectory() as folder:

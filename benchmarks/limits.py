@@ -108,9 +108,9 @@ def open_zarr(path: str) -> Any:
     return zarr.open_array(path, mode="r")
 
 
-def make_map(X: np.ndarray, m: int) -> LandmarkMap:
-    """Return the default kernel of some rows against m of them."""
-    made = LandmarkMap(Rbf().resolve(X[:2000]), X[:m].copy(), np.dtype(np.float32))
+def make_map(X: np.ndarray, m: int, compiled: bool = False) -> LandmarkMap:
+    """Return the default kernel of some rows against m of them, by compiled loops or not."""
+    made = LandmarkMap(Rbf().resolve(X[:2000]), X[:m].copy(), np.dtype(np.float32), compiled)
     made.settle()
     return made
 
