@@ -223,3 +223,19 @@ def test_rows_too_long_for_float32_have_labels(X, compiled):
     Z = model._model.reader.map_.measure(rows[1234:1235])[0]
     assert (Z == 0).all()
     assert 0 <= labels[1234] < C
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_workers_give_the_labels_of_threads(X, compiled, tmp_path):
+    """Measured on workers and met there, or read and met in one task: the same loop."""
+    distributed = pytest.importorskip("distributed")
+    path = str(tmp_path / "rows.zarr")
+    zarr.create_array(path, data=X, chunks=(333, 6))
+    expected = {algo: labels_of(fit(X, algo)) for algo in ("akkmeans", "pakcl", "pakcl, dealt")}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for algo, labels in expected.items():
+            model = fit(path, algo, client=client, scratch=str(tmp_path))
+            assert (np.asarray(model.labels_) == labels).all(), algo

@@ -18,7 +18,7 @@ from .crisp import FrequencySensitive, Nearest
 from .many import MANY
 from .sums import ExactSum
 
-__all__ = ["Fused"]
+__all__ = ["Fused", "warm_up"]
 
 Floats = NDArray[Any]
 _NO_MASK, _NO_VALUES = np.empty(0, dtype=bool), np.empty((1, 0), dtype=np.float32)
@@ -128,8 +128,13 @@ class _Loop:
         return self.labels, self.nearest
 
 
-def warm_up(columns: CompiledRbfColumns) -> None:
-    """Load (or compile) the loops for some columns: that takes memory, which plans are to know of."""
-    row = np.zeros((1, columns.n_features), dtype=np.float32)
+def warm_up() -> None:
+    """Load (or compile) the loops: that takes memory, which plans are to know of."""
+    from ..kernels import Rbf
+
+    row = np.zeros((1, 1), dtype=np.float32)
+    columns = Rbf(1.0).columns(row, np.float32).compiled()
+    assert isinstance(columns, CompiledRbfColumns)
+    columns.block(row)
     centres = Centres(np.ones((1, 1)), np.ones(1), None, np.dtype(np.float32))
     Fused(columns, centres, np.ones(1)).meet_rows(row, lambda rows: (rows, None), ExactSum.zeros((1, 1)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ClusterError, DaskkclError, KilledWorkerError, LostSchedulerError, StorageError
+from ..rules.fused import warm_up as load_fused
 from ..system import available_bytes, resident_bytes, return_large_arrays, version
 from .graph import Constant, Graph, is_large
 
@@ -22,7 +23,8 @@ __all__ = ["Cluster", "Worker"]
 
 _LOOK_SECONDS = 5.0  # between looks whether there are workers at all
 _QUIET_LOOKS = 6  # without workers, before that is said
-_MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array")  # what takes memory
+_LOOPS = "daskkcl.rules.fused_loops"
+_MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array", _LOOPS)  # what takes memory
 
 _log = logging.getLogger("daskkcl")
 
@@ -377,6 +379,8 @@ def describe_worker(modules: list[str], dask_worker: Any) -> Worker:
 
     for name in modules:
         importlib.import_module(name)
+    if _LOOPS in modules:
+        load_fused()
     return_large_arrays()
     base, manager = resident_bytes(), dask_worker.memory_manager
     limit = int(manager.memory_limit or 0)

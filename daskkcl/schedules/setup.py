@@ -263,7 +263,7 @@ def _warm_up(problem: Problem) -> None:
             columns = columns.compiled() if problem.recipe.compiled(problem.sizes) else columns
             columns.block(np.zeros((1, d)))
             if isinstance(columns, CompiledRbfColumns):
-                load_fused(columns)
+                load_fused()
     if problem.many or problem.indexed:
         warm_up(dtype, problem.indexed)
     if problem.recipe.code_bytes or problem.landmarks_by("kmeans"):
