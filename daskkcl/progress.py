@@ -47,7 +47,7 @@ class Progress:
                 f"progress={mode!r}: pass True, False, None or a function (stage, done, total, info)."
             )
         self._call = mode if callable(mode) else None
-        notebook = "ipykernel" in sys.modules
+        notebook = _in_notebook()
         self._bar_wanted = mode is True or (mode is None and (sys.stderr.isatty() or notebook))
         self._cell = _Cell() if notebook and self._bar_wanted else None
         self._quiet = mode is False
@@ -139,6 +139,12 @@ def _size() -> dict[str, int]:
     except (OSError, ValueError, AttributeError):  # no terminal: a stream of somebody's own
         known = True
     return {} if known else {"ncols": 100, "nrows": 24}
+
+
+def _in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook; having loaded one's library is not enough."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 class _Cell:

@@ -119,7 +119,7 @@ def test_only_truth_values_are_switches():
     from daskkcl.cli.fit import command
 
     switches = {option.name for option in command.params if getattr(option, "secondary_opts", None)}
-    assert switches == {"overwrite", "record"}
+    assert switches == {"overwrite", "record", "normalize"}
 
 
 def test_kernels_switches_and_files_of_rows(table):

@@ -87,8 +87,29 @@ def test_workers_without_a_limit(table):
         np.testing.assert_array_equal(np.asarray(model.labels_), labels_on_threads(table, "pakcl", **SETTINGS))
 
 
-def test_a_worker_that_is_too_small_is_named(table):
+@pytest.mark.slow
+def test_a_worker_that_cannot_load_what_a_run_needs(table, monkeypatch):
+    """Its nanny ends it, and starts it again, and ends it again."""
+    monkeypatch.setattr(
+        "daskkcl.schedules.cluster._MODULES", ("sys", "daskkcl", "sklearn.cluster", "numba", "xarray", "matplotlib")
+    )
+    import matplotlib
+    import numba
+    import sklearn.cluster  # noqa: F401
+    import xarray  # noqa: F401
+
+    assert numba
+    assert matplotlib
+    began = time.perf_counter()
+    with local_cluster(1, memory_limit="200MiB") as client, pytest.raises(ClusterError, match="with more memory"):
+        daskkcl.fit(table, "akkmeans", client=client, **SETTINGS)
+    assert time.perf_counter() - began < 120
+
+
+def test_a_worker_that_is_too_small_is_named(table, monkeypatch):
     """Not ``memory_limit``, unless that is what is too small."""
+    # what this process has loaded for other tests would be more than such a worker can hold
+    monkeypatch.setattr("daskkcl.schedules.cluster._MODULES", ("scipy.linalg", "zarr", "dask.array"))
     with local_cluster(1, memory_limit="280MiB") as client:
         for more in ({}, {"memory_limit": "1GiB"}):
             words = r"worker on 127.0.0.1 has room for 196.0 MiB.*Start workers with .* of memory or more"

@@ -9,7 +9,10 @@ from test_invariance import SOURCES, answers, assert_same, force_plan, make_rows
 import daskkcl
 from daskkcl.schedules.checkpoint import Checkpoint
 
-pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning"),
+    pytest.mark.usefixtures("small_tiles"),
+]
 
 COMMON = {"random_state": 4, "progress": False}
 LANDMARKS = {"n_landmarks": 40, **COMMON}

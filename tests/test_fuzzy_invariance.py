@@ -11,7 +11,10 @@ import daskkcl
 from daskkcl import FCM, KFCM, MemoryLimitError, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
 from daskkcl.planning import tile_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.DaskkclWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::daskkcl.errors.DaskkclWarning"),
+    pytest.mark.usefixtures("small_tiles"),
+]
 
 C = 5
 COMMON = {"n_clusters": C, "random_state": 4, "progress": False, "fuzzifier": 1.3, "max_iter": 30}
@@ -76,8 +79,8 @@ def expected(X, w):
         }
 
 
-def test_the_data_put_invariance_to_the_test(X, expected):
-    assert len(X) > tile_rows(X.shape[1], 40, 4)
+def test_the_data_put_invariance_to_the_test(X, expected, small_tiles):
+    assert len(X) > tile_rows(X.shape[1], 40, 4) == small_tiles
     for (name, weighted), found in expected.items():
         assert (found["sizes"] > 0).all(), name
         if weighted:

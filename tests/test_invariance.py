@@ -22,8 +22,12 @@ from daskkcl.blocks.shuffle import Shuffled, write_run
 from daskkcl.estimators.base import KernelClusterer
 from daskkcl.planning import block_edges
 from daskkcl.random import Key
+from tests.conftest import SMALL_TILE
 
-pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning"),
+    pytest.mark.usefixtures("small_tiles"),
+]
 
 N, D, C, LANDMARKS = 2600, 6, 5, 40
 COMMON = {"n_clusters": C, "n_landmarks": LANDMARKS, "random_state": 4, "progress": False}
@@ -36,7 +40,7 @@ MODELS = {
     "literal": lambda **kw: OnlineKFCM(**{**COMMON, **LITERAL, **kw}),
 }
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "literal"]  # exact passes are those of akkmeans with another rule
-TILE = 1024  # smaller than such narrow rows would have: there are to be several
+TILE = SMALL_TILE
 
 
 def make_rows():
@@ -122,13 +126,6 @@ def assert_same(found, expected):
     for name in expected:
         assert_array_equal(found[name], expected[name], err_msg=name, strict=True)
     assert_array_equal(found["predicted"], found["labels"])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_tiles():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daskkcl.planning._MAX_TILE", TILE)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,10 @@ from daskkcl.errors import InvalidInputError
 from daskkcl.estimators.base import KernelClusterer
 from daskkcl.maps import APNC, Nystroem, NystromNcut, RandomFourier, SparseSpectral, SVRandomFourier, TensorSketch
 
-pytestmark = pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning"),
+    pytest.mark.usefixtures("small_tiles"),
+]
 
 N, D, C = 2600, 5, 4
 ALIKE = {"random_state": 3, "progress": False}

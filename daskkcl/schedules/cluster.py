@@ -23,6 +23,7 @@ __all__ = ["Cluster", "Worker"]
 
 _LOOK_SECONDS = 5.0  # between looks whether there are workers at all
 _QUIET_LOOKS = 6  # without workers, before that is said
+_FATAL_LOADS = 3  # of libraries, that workers do not live through
 _LOOPS = "daskkcl.rules.fused_loops"
 _MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array", _LOOPS)  # what takes memory
 
@@ -78,11 +79,18 @@ class Cluster:
 
     def survey(self) -> list[Worker]:
         """Ask all workers what they are, after they have loaded what a run will need."""
-        modules = [name for name in _MODULES if name in sys.modules]
+        modules, died = [name for name in _MODULES if name in sys.modules], 0
         while True:
-            found = self._everywhere(describe_worker, modules)
+            found, lost = self._everywhere(describe_worker, modules)
             if found:
                 break
+            died += bool(lost)
+            if died >= _FATAL_LOADS:
+                raise ClusterError(
+                    f"Workers ended {died} times while they loaded what a run needs, which takes some 300 MiB before "
+                    "any data are read. Start workers with more memory (memory_limit of a LocalCluster, --memory-limit "
+                    "of dask worker); their logs say why they ended."
+                )
             _log.warning("The cluster has no workers yet; waiting for the first.")
             self._first_worker()
         ours, others = version(), sorted({worker.version for worker in found.values()})
@@ -117,7 +125,7 @@ class Cluster:
 
     def check_shared(self, path: str) -> None:
         """Refuse a scratch folder of this process that some worker does not see."""
-        seen = self._everywhere(sees_folder, path)
+        seen, _ = self._everywhere(sees_folder, path)
         blind = sorted({host for host, sees in seen.values() if not sees})
         if blind:
             raise StorageError(
@@ -128,8 +136,8 @@ class Cluster:
     def _workers(self) -> dict[str, Any]:
         return dict(self.client.scheduler_info(n_workers=-1)["workers"])
 
-    def _everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on all workers; those that leave meanwhile do not count."""
+    def _everywhere(self, function: Callable[..., Any], *arguments: Any) -> tuple[dict[str, Any], int]:
+        """Call a function on all workers; return what they say, and how many left meanwhile."""
         try:
             answers = self.client.run(function, *arguments, on_error="return")
         except Exception as error:
@@ -144,7 +152,8 @@ class Cluster:
         for answer in wrong:
             if not isinstance(answer, (OSError, TimeoutError)):
                 raise answer
-        return {address: answer for address, answer in answers.items() if not isinstance(answer, Exception)}
+        found = {address: answer for address, answer in answers.items() if not isinstance(answer, Exception)}
+        return found, len(wrong)
 
     # --- computing -------------------------------------------------------------------------------------------
 
