@@ -321,9 +321,15 @@ def meet_rows(
     state = moved(before, rate, reader)
     fused = loop_of(state, reader.map_, indexed)
     if fused is not None:
+        # All rows at once; but of very wide ones tiles are smaller than the steps of the loop, and products must have
+        # the same rows as where parts are measured first.
+        step = reader.tile_rows if reader.tile_rows % fused.columns.step_rows else len(rows)
+        sums = []
         with _row_numbers(position, n_rows, order):
-            clean = partial(clean_rows, start=0, nan=reader.nan, dtype=reader.map_.dtype)
-            return Met(sums_of_rows(fused, rows, clean), state)
+            for first in range(0, len(rows), step):
+                clean = partial(clean_rows, start=first, nan=reader.nan, dtype=reader.map_.dtype)
+                sums.append(sums_of_rows(fused, rows[first : first + step], clean))
+        return Met(SubsetSums.combine(sums), state)
     step, sums = piece_rows(len(state.counts)), []
     for first in range(0, len(rows), step):
         part = _measured(rows[first : first + step], position + first, n_rows, order, reader, borrow=True)
