@@ -30,7 +30,7 @@ RCOND = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 _UNPACKED, _FEWEST_COLUMNS = 10**6, 64
 
 
-_MANY_VALUES = 400_000_000  # of a kernel: half a second saved, which is what loading numba takes
+_MANY_VALUES = 400_000_000  # of a kernel: some tenths of a second saved in a pass; loading numba takes half a second
 
 
 def many_rows(n_rows: int, n_landmarks: int) -> bool:
