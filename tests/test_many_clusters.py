@@ -155,7 +155,8 @@ def test_a_run_is_taken_up_where_it_stopped(blobs, tmp_path):
 
 
 def test_sums_in_place_are_exact_in_any_order():
-    from daskkcl.rules.many_loops import add_exactly, settle_sums
+    from daskkcl.rules.many_loops import add_exactly
+    from daskkcl.rules.sums import ExactSum
 
     rng = np.random.default_rng(5)
     Z = (rng.normal(size=(500, 2)) * 10.0 ** rng.integers(-8, 8, (500, 2))).astype(np.float32)
@@ -164,7 +165,7 @@ def test_sums_in_place_are_exact_in_any_order():
     for order in (np.arange(500), rng.permutation(500)):
         high, low = np.zeros((3, 2)), np.zeros((3, 2))
         add_exactly(Z[order], labels[order], high, low)
-        settle_sums(high, low)
+        ExactSum(high, low).settled()
         results.append(high)
     assert_array_equal(*results)
     expected = [[math.fsum(Z[labels == c, k].astype(float)) for k in range(2)] for c in range(3)]

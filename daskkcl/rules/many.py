@@ -52,11 +52,10 @@ def winners_in_slices(
 
 def warm_up(dtype: np.dtype[Any], indexed: bool) -> None:
     """Load (or compile) what many clusters need: it takes memory, which plans are to know of."""
-    from .many_loops import add_exactly, settle_sums
+    from .many_loops import add_exactly
 
     Z, sums = np.ones((1, 1), dtype=dtype), np.zeros((1, 1))
     add_exactly(Z, np.zeros(1, dtype=np.intp), sums, np.zeros((1, 1)))
-    settle_sums(sums, np.zeros((1, 1)))
     if indexed:
         centres = Centres(np.ones((1, 1)), np.ones(1), np.ones((1, 1)), np.dtype(dtype))
         CentreIndex.of(centres).winners(Z, Z[0], centres)

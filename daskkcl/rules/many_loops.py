@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled, _to_the_letter
 
-__all__ = ["add_exactly", "best_of", "columns_up_to", "nearest_columns", "settle_sums"]
+__all__ = ["add_exactly", "best_of", "columns_up_to", "nearest_columns"]
 
 
 @_compiled
@@ -93,14 +93,4 @@ def add_exactly(Z: NDArray[Any], labels: NDArray[Any], high: NDArray[Any], low: 
             total = a + b
             part = total - a
             low[c, k] += (a - (total - part)) + (b - part)
-            high[c, k] = total
-
-
-@_to_the_letter
-def settle_sums(high: NDArray[Any], low: NDArray[Any]) -> None:
-    """Let ``high`` be the rounded sum and ``low`` what is left, in place."""
-    for c in range(high.shape[0]):
-        for k in range(high.shape[1]):
-            total = high[c, k] + low[c, k]
-            low[c, k] -= total - high[c, k]
             high[c, k] = total

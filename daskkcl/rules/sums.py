@@ -66,8 +66,15 @@ class ExactSum(Weighed):
         self.high[...], self.low[...] = total.high, total.low
 
     def settled(self) -> ExactSum:
-        """Return the same after its parts were added to one by one: `high` is the rounded sum again."""
-        return self + 0.0
+        """Return it after its parts were added to one by one, in place: `high` is the rounded sum again."""
+        high, low = np.atleast_2d(self.high), np.atleast_2d(self.low)
+        step = max(1, _PIECE * len(high) // max(1, high.size))
+        for first in range(0, len(high), step):  # of many clusters a copy would be large
+            own = slice(first, first + step)
+            total = high[own] + low[own]
+            low[own] -= total - high[own]
+            high[own] = total
+        return self
 
     @property
     def value(self) -> NDArray[np.float64]:
