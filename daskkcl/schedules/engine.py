@@ -76,8 +76,18 @@ class Engine:
         """
         return n_blocks if self.local else max(n_blocks, 4 * self.slots)
 
-    def run(self, graph: Graph, keys: Sequence[Any], watch: str = "", step: int = 0) -> list[Any]:
-        """Compute some keys of a graph; every finished task named `watch` advances the progress by `step`."""
+    def run(
+        self,
+        graph: Graph,
+        keys: Sequence[Any],
+        watch: str = "",
+        step: int = 0,
+        failed: Callable[[BaseException], None] | None = None,
+    ) -> list[Any]:
+        """Compute some keys of a graph; every finished task named `watch` advances the progress by `step`.
+
+        `failed` is told of an error before tasks that still run in this process are waited for.
+        """
         if self.cluster is not None:
             results = self.cluster.results(self.cluster.submit(graph, keys), graph)
             self.progress.advance(step * sum(key_name(key).startswith(watch) for key in graph.tasks) if watch else 0)
@@ -85,7 +95,12 @@ class Engine:
         from dask import threaded
 
         with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)), self._pool() as pool:
-            return list(threaded.get(graph.tasks, list(keys), pool=pool))
+            try:
+                return list(threaded.get(graph.tasks, list(keys), pool=pool))
+            except BaseException as error:
+                if failed is not None:
+                    failed(error)
+                raise
 
     def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Compute some keys and leave the results where they are, for `Graph.kept`."""

@@ -21,8 +21,9 @@ from ..system import Weighed
 from .checkpoint import Checkpoint
 from .graph import Graph
 from .measuring import BadRowError, Reader, measure_block, task
+from .portions import Places
 from .setup import Setup
-from .subsets import Places, ShuffledBlocks, epoch_blocks, shuffled_rows
+from .subsets import ShuffledBlocks, epoch_blocks, shuffled_rows
 
 __all__ = ["SequentialResult", "SequentialWalk", "compete_row_by_row"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -24,15 +24,15 @@ from ..random import FixedOrder, Key
 from ..rules.competitive import Rates, Winners, compete
 from ..rules.many import MANY
 from .checkpoint import Checkpoint
-from .dealt import begin_epoch, is_dealt, meet_dealt
+from .dealt import LEAST_DEALT, begin_epoch, meet_dealt, worth_dealing
 from .graph import Constant, Graph
 from .measuring import BadRowError, Measured, Reader, measure_block, task
+from .portions import Places
 from .setup import Setup
 from .shuffling import shuffle_epoch
 
 __all__ = [
     "CompetitiveResult",
-    "Places",
     "ShuffledBlocks",
     "Walk",
     "compete_in_subsets",
@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 
-_STRIP_PLACES = 2**14  # of the random order, computed at once
 _SEGMENT_BLOCKS = 64  # blocks in one graph: a checkpoint and a progress step follow each
 
 
@@ -92,8 +91,8 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     converged = bool(moves) and moves[-1] < walk.tol
-    large = is_dealt(walk.subset_rows, len(state.counts))
-    meet = meet_dealt if large else partial(_meet_blocks, waiting=[])
+    dealt = worth_dealing(setup.engine, walk, state, setup.map_)
+    meet = meet_dealt if dealt else partial(_meet_blocks, waiting=[])
     for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
         for state, position in meet(setup, state, epoch, position, walk):  # noqa: B020
             _save(checkpoint, state, at_start, moves, epoch, position)
@@ -146,42 +145,6 @@ def _save(
             "position": np.array(position),
         }
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Which row of the data stands at a place of the random order."""
-
-    lasting = True
-    key: Key | FixedOrder
-    n_rows: int
-    _strips: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # the latest two
-
-    def row_number(self, position: int) -> int:
-        """Return the number in the data of the row at a position of the random order."""
-        return int(self.numbers(position, position + 1)[0])
-
-    def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the numbers in the data of the rows at some positions of the random order."""
-        if stop - start >= _STRIP_PLACES:
-            return self.key.rows(self.n_rows, start, stop)
-        first, last = start // _STRIP_PLACES, (stop - 1) // _STRIP_PLACES
-        numbers = np.concatenate([self._strip(strip) for strip in range(first, last + 1)])
-        return numbers[start - first * _STRIP_PLACES :][: stop - start]
-
-    def _strip(self, strip: int) -> NDArray[np.int64]:
-        """Return the numbers of many places: they cost little more than those of a few."""
-        found = self._strips.get(strip)
-        if found is None:
-            start = strip * _STRIP_PLACES
-            found = self.key.rows(self.n_rows, start, min(self.n_rows, start + _STRIP_PLACES))
-            self._strips[strip] = found
-            for old in sorted(self._strips.copy())[:-2]:
-                self._strips.pop(old, None)
-        return found
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Places, (self.key, self.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,12 +311,14 @@ def measure_subsets(
 def measured_together(subset_rows: int, tile_rows: int) -> int:
     """Return the rows of as many subsets as fill a tile: products of few rows are slow. Depends on the problem only.
 
+    Subsets that may be dealt are measured one by one: products then have the same rows wherever they are.
+
     Examples
     --------
-    >>> measured_together(100, 1024), measured_together(4000, 1024)
-    (1000, 4000)
+    >>> measured_together(100, 4096), measured_together(2000, 4096), measured_together(8000, 4096)
+    (4000, 2000, 8000)
     """
-    return subset_rows * max(1, tile_rows // subset_rows)
+    return subset_rows if subset_rows >= LEAST_DEALT else subset_rows * max(1, tile_rows // subset_rows)
 
 
 @task
