@@ -29,9 +29,10 @@ SETTINGS = {
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    for module in ("rules.competitive", "schedules.dealt", "estimators.competitive"):
+    for module in ("rules.competitive", "schedules.crew", "schedules.dealt", "estimators.competitive"):
         monkeypatch.setattr(f"daskkcl.{module}.piece_rows", lambda n_clusters: PIECE)
     monkeypatch.setattr("daskkcl.schedules.dealt._GRAPH_PARTS", 3)  # subsets lie across graphs
+    monkeypatch.setattr("daskkcl.schedules.crew._GRAPH_SUBSETS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -124,10 +124,13 @@ class Crew:
         size = self.portions.fetched_rows
         for number in range(self.place // size, -(-self.last // size)):
             with self._moved:
-                self._moved.wait_for(lambda number=number: self._over or self.place >= (number - 1) * size)
+                self._moved.wait_for(partial(self._reached, (number - 1) * size))
             if self._over:
                 return
             self.portions.fetch(number)
+
+    def _reached(self, place: int) -> bool:
+        return self._over or self.place >= place
 
     @property
     def _over(self) -> bool:
