@@ -1,6 +1,7 @@
 """Subsets of PAKCL that are dealt over threads or workers, part by part: the same as met whole."""
 
 import dask
+import dask.threaded
 import numpy as np
 import pytest
 import scipy.sparse
@@ -12,7 +13,7 @@ import daskkcl
 from daskkcl.errors import InvalidInputError
 from daskkcl.maps.landmarks import RCOND
 from daskkcl.random import Key
-from daskkcl.schedules import subsets
+from daskkcl.schedules import crew, subsets
 
 PIECE, N, SUBSET = 1024, 9_000, 4_000  # parts of one tile; the last subset is short
 SETTINGS = {
@@ -116,3 +117,57 @@ def test_a_subset_may_be_larger_than_what_is_held(X):
     plans = [daskkcl.plan(subset_size=rows, **asked).plan for rows in (10**6, 10**8)]
     assert plans[0].layout("subsets") == plans[1].layout("subsets")
     assert plans[1].peak_bytes <= 2**32
+
+
+@pytest.mark.parametrize("where", ["_sums", "_move"])
+def test_an_error_of_one_thread_ends_all(X, where, monkeypatch):
+    """Whoever waits for a thread that failed is told, and the error is the one that was raised."""
+    work, calls = getattr(crew.Crew, where), []
+
+    def fail(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise OSError("disk on fire")
+        return work(self, *arguments)
+
+    monkeypatch.setattr(crew.Crew, where, fail)
+    with dask.config.set(num_workers=3), pytest.raises(OSError, match="disk on fire"):
+        daskkcl.fit(X, "pakcl", n_landmarks=30, **{**SETTINGS, "n_clusters": 4})
+
+
+def test_an_interrupted_graph_does_not_go_on_to_its_end(X, monkeypatch):
+    """Ctrl-C ends a subset between two slices, however large the subset is."""
+    sums, calls = crew.Crew._sums, []
+
+    def count(self, *arguments):
+        calls.append(arguments)
+        return sums(self, *arguments)
+
+    def interrupted(graph, keys, pool):
+        tasks = [pool.submit(crew.take_part, graph[shared][0](), 0) for shared in graph if "value" in shared[0]]
+        while not calls:
+            pass
+        assert len(tasks) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(crew.Crew, "_sums", count)
+    monkeypatch.setattr("daskkcl.schedules.crew._GRAPH_SUBSETS", 10**6)
+    with dask.config.set(num_workers=1):
+        whole = daskkcl.fit(X, "pakcl", n_landmarks=30, **SETTINGS)
+        n_whole = len(calls)
+        calls.clear()
+        monkeypatch.setattr("dask.threaded.get", _only_for_crews(interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            daskkcl.fit(X, "pakcl", n_landmarks=30, **SETTINGS)
+    assert whole.cluster_sizes_.sum() == N
+    assert 0 < len(calls) < n_whole
+
+
+def _only_for_crews(instead):
+    plain = dask.threaded.get
+
+    def get(graph, keys, pool):
+        crews = any(getattr(call[0], "__name__", "") == "take_part" for call in graph.values() if type(call) is tuple)
+        return instead(graph, keys, pool) if crews else plain(graph, keys, pool=pool)
+
+    return get

@@ -1,5 +1,6 @@
 """Rows that are measured, met and summed in one compiled loop: equal to the plain way, and to itself."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -138,6 +139,7 @@ ALGORITHMS = {
     "akkmeans": {"max_iter": 4},
     "pakcl": {"subset_size": 500, "max_epochs": 2},
     "pakcl, dealt": {"subset_size": 4096, "max_epochs": 2},
+    "pakcl, dealt to threads": {"subset_size": 1300, "max_epochs": 2},
     "okfcm": {},
     "akcl": {"max_epochs": 1},
 }
@@ -178,6 +180,18 @@ def test_any_source_and_chunks_give_the_same_labels(X, algo, compiled, tmp_path)
     loaded = daskkcl.load(str(tmp_path / "model.zarr"))
     assert loaded._model.reader.map_.compiled is not None
     assert (np.asarray(loaded.predict(X)) == expected).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("algo", ["pakcl, dealt", "pakcl, dealt to threads"])
+def test_any_number_of_threads_gives_the_same_labels(X, algo, compiled, tmp_path):
+    path = str(tmp_path / "rows.zarr")
+    zarr.create_array(path, data=X, chunks=(333, 6))
+    expected = labels_of(fit(X, algo))
+    for threads in (1, 3, 4):
+        with dask.config.set(num_workers=threads):
+            assert (labels_of(fit(X, algo)) == expected).all()
+            assert (labels_of(fit(path, algo, memory_limit="2GiB")) == expected).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -231,7 +245,7 @@ def test_workers_give_the_labels_of_threads(X, compiled, tmp_path):
     distributed = pytest.importorskip("distributed")
     path = str(tmp_path / "rows.zarr")
     zarr.create_array(path, data=X, chunks=(333, 6))
-    expected = {algo: labels_of(fit(X, algo)) for algo in ("akkmeans", "pakcl", "pakcl, dealt")}
+    expected = {algo: labels_of(fit(X, algo)) for algo in ("akkmeans", *(one for one in ALGORITHMS if "pakcl" in one))}
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
