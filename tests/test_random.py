@@ -143,3 +143,12 @@ def test_as_key():
     for wrong in (-1, 1.5, True, "seed"):
         with pytest.raises(InvalidInputError, match="random_state"):
             as_key(wrong)
+
+
+@pytest.mark.parametrize("n", [300, 70_000, 10_000_019, 2**31 + 5])
+def test_orders_are_the_same_by_tables_and_by_mixing(n, monkeypatch):
+    key, places = Key(5).child("order"), np.arange(0, min(n, 4000))
+    looked_up = key.rows(n, 0, len(places)), key.positions(n, places)
+    monkeypatch.setattr("daskkcl.random._LOOKED_UP", 10**9)
+    np.testing.assert_array_equal(looked_up[0], key.rows(n, 0, len(places)))
+    np.testing.assert_array_equal(looked_up[1], key.positions(n, places))
