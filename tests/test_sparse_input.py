@@ -289,7 +289,8 @@ def test_streams_of_sparse_and_dense_portions(algorithm):
             model.partial_fit(rows.toarray() if k in dense else rows)
         labels.append(model.predict(X))
     assert normalized_mutual_info_score(groups, labels[0]) > 0.9
-    assert all((other == labels[0]).mean() > 0.98 for other in labels[1:])
+    # Products of sparse and dense rows round otherwise, and clusters that have won about as often may change places.
+    assert all(daskkcl.measures.ari(other, labels[0]) > 0.98 for other in labels[1:])
 
 
 @pytest.mark.parametrize("algorithm", ["fcm", "kfcm", "rsekfcm", "spkfcm", "okfcm"])

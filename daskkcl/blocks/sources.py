@@ -300,19 +300,26 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
     unit = max(1, int(array.chunks[0]))
     row_bytes = max(1, math.prod(array.shape[1:]) * np.dtype(array.dtype).itemsize)
     step = unit * max(1, _READ_BYTES // (unit * row_bytes))
+    if 0 <= start < stop <= (start // step + 1) * step:  # read at once: no copy
+        return np.ascontiguousarray(_read(array, start, stop), dtype=dtype)
     out = np.empty((stop - start, *array.shape[1:]), dtype=dtype or array.dtype)
     position = start
     while position < stop:
         end = min(stop, (position // step + 1) * step)
-        try:
-            out[position - start : end - start] = array[position:end]
-        except StorageError as error:  # which names its key already
-            first, last = _rows_of_key(array, position, end, str(error))
-            raise type(error)(f"{error} That is in rows {first:,} to {last:,}.") from error
-        except Exception as error:
-            raise _name_bad_chunk(array, position, end, error) from error
+        out[position - start : end - start] = _read(array, position, end)
         position = end
     return out
+
+
+def _read(array: Any, start: int, stop: int) -> Any:
+    """Read rows in one call; an error names the chunk."""
+    try:
+        return array[start:stop]
+    except StorageError as error:  # which names its key already
+        first, last = _rows_of_key(array, start, stop, str(error))
+        raise type(error)(f"{error} That is in rows {first:,} to {last:,}.") from error
+    except Exception as error:
+        raise _name_bad_chunk(array, start, stop, error) from error
 
 
 def _rows_of_key(array: Any, start: int, stop: int, message: str) -> tuple[int, int]:
