@@ -1,5 +1,7 @@
 """Subsets of PAKCL that are dealt over threads or workers, part by part: the same as met whole."""
 
+from dataclasses import replace
+
 import dask
 import dask.threaded
 import numpy as np
@@ -13,7 +15,7 @@ import daskkcl
 from daskkcl.errors import InvalidInputError
 from daskkcl.maps.landmarks import RCOND
 from daskkcl.random import Key
-from daskkcl.schedules import crew, subsets
+from daskkcl.schedules import crew, setup, subsets
 
 PIECE, N, SUBSET = 1024, 9_000, 4_000  # parts of one tile; the last subset is short
 SETTINGS = {
@@ -117,6 +119,24 @@ def test_a_subset_may_be_larger_than_what_is_held(X):
     plans = [daskkcl.plan(subset_size=rows, **asked).plan for rows in (10**6, 10**8)]
     assert plans[0].layout("subsets") == plans[1].layout("subsets")
     assert plans[1].peak_bytes <= 2**32
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_who_reads_ahead_takes_no_thread_of_those_who_meet(X, tmp_path, monkeypatch, threads):
+    """With as many threads as users allow and many buckets, nobody waits for somebody who has no thread."""
+    monkeypatch.setattr("daskkcl.schedules.crew._GRAPH_SUBSETS", 64)
+    monkeypatch.setattr("daskkcl.schedules.shuffling.bucket_bytes", lambda *sizes: 1)  # a bucket is a block
+    zarr.create_array(str(tmp_path / "x.zarr"), data=X.astype("float32"), chunks=(700, 3))
+    settings = {**SETTINGS, "n_landmarks": 30, "memory_limit": "1GiB"}
+    monkeypatch.setattr("daskkcl.estimators.base.plan_run", _nothing_kept)
+    with dask.config.set(num_workers=threads):
+        model = daskkcl.fit(str(tmp_path / "x.zarr"), "pakcl", **settings)
+    assert model.plan_.keep == "nothing"
+    assert model.cluster_sizes_.sum() == N
+
+
+def _nothing_kept(*arguments, **options):
+    return replace(setup.plan_run(*arguments, **options), keep="nothing")
 
 
 @pytest.mark.parametrize("where", ["_sums", "_move"])

@@ -59,7 +59,9 @@ def meet_together(
         graph, crew = Graph(), Crew(members, state, portions, reader, walk, epoch, first, last, most_rows)
         shared = graph.value(crew)
         tasks = [graph.call(take_part, shared, seat) for seat in range(members)]
-        with_reader.run(graph, [*tasks, graph.call(read_ahead, shared)], failed=crew.leave)
+        if with_reader.threads > members:  # else it would take the thread of a member, for whom the others wait
+            tasks.append(graph.call(read_ahead, shared))
+        with_reader.run(graph, tasks, failed=crew.leave)
         state = crew.state
         engine.progress.advance(last - first)
         yield state, last
