@@ -21,7 +21,6 @@ from ..progress import Progress
 from ..random import Key
 from ..rules.counting import count_clusters
 from ..rules.crisp import Nearest
-from ..rules.many import MANY
 from ..rules.sparse_kernel import Buffer, Growth, buffer_centres, finish_buffer, nearest_labels
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.competitive_stream import label_rows
@@ -178,15 +177,14 @@ class SparseKernelKMeans(KernelClusterer):
             max_iter=check_integer("max_iter", self.max_iter, 1),
         )
 
-    def _growth(self, settings: _Settings, n_clusters: int, key: Key, indexed: bool) -> Growth:
+    def _growth(self, settings: _Settings, n_clusters: int, key: Key) -> Growth:
         every = settings.every or max(10, n_clusters // 10)  # eigenvectors cost as much as there are clusters
-        indexed = indexed and n_clusters >= MANY
-        return Growth(n_clusters, settings.max_rows, every, settings.n_init, settings.max_iter, key, indexed)
+        return Growth(n_clusters, settings.max_rows, every, settings.n_init, settings.max_iter, key)
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         batch = min(settings.batch_rows, problem.n_rows)
         one_batch = batch * (2 * problem.cells * 8 + problem.measured_bytes + 8 * problem.c + 64)
-        waiting = (self._growth(settings, problem.c, problem.key, problem.indexed).every + batch) * problem.row_bytes
+        waiting = (self._growth(settings, problem.c, problem.key).every + batch) * problem.row_bytes
         stages, scratch = shuffle_stages(
             problem,
             batch,
@@ -198,7 +196,7 @@ class SparseKernelKMeans(KernelClusterer):
         return stages, keep, 1, scratch
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
-        growth = self._growth(settings, setup.n_clusters, setup.problem.key, setup.problem.indexed)
+        growth = self._growth(settings, setup.n_clusters, setup.problem.key)
         buffer = grow_buffer(setup, growth, settings.batch_rows, checkpoint)
         model = self._model_of(buffer, growth.n_clusters, setup.reader, setup.problem.indexed)
         stream = Stream(buffer, setup.problem.n_rows, buffer.waiting)
@@ -267,7 +265,7 @@ class SparseKernelKMeans(KernelClusterer):
                 begun, reader = Stream(stream.buffer, stream.n_rows, rows), self._model.reader
                 c = self._model.centres.n_clusters
             indexed = uses_index(self.nearest, c, c)
-            growth = self._growth(settings, c, key, indexed)
+            growth = self._growth(settings, c, key)
             met, buffer = meet_stream(begun, growth, settings.batch_rows, reader.nan)
             buffer = finish_buffer(buffer, growth, reseed=False)
             kept = None if stream.buffer is None else self._model.order
@@ -285,7 +283,7 @@ class SparseKernelKMeans(KernelClusterer):
         setup = prepare(problem, engine, self.plan_, count_clusters)
         warn_if_unclear(setup.evidence)
         try:
-            buffer = first_buffer(setup, self._growth(settings, setup.n_clusters, key, problem.indexed))
+            buffer = first_buffer(setup, self._growth(settings, setup.n_clusters, key))
         finally:
             setup.scratch.close()
         self.n_clusters_evidence_ = setup.evidence

@@ -113,6 +113,7 @@ class Recipe:
     uses_landmarks: ClassVar[bool] = True
     n_streams: ClassVar[int] = 0
     kernel_values: ClassVar[bool] = False  # whether rows are measured by a `LandmarkMap`
+    summed: ClassVar[bool] = True  # whether centres come from measurements of the sample, or of all rows
 
     def compiled(self, s: Sizes) -> bool:
         """Return whether rows will be measured by compiled loops, if the kernel has them."""
@@ -154,6 +155,7 @@ class SparseKernel(Recipe):
     neighbors: str = "mutual"
     unit: bool = False
     name = "sparse"
+    summed = False  # they come from the buffer, which is counted here
 
     def width(self, s: Sizes) -> int:
         return s.clusters
@@ -167,8 +169,12 @@ class SparseKernel(Recipe):
         p = self.neighbours(s.landmarks, 1 if self.counts_clusters else c)
         entries = min(most * most, 2 * most * (p + 1))  # a row sees p of those before it, and they see it
         matrix = 5 * 12 * entries
-        whole = 8 * min(most, rows_of_whole(c)) ** 2
-        return rows + matrix + max(whole, iterated_bytes(most, c)) + 10 * 8 * most * c
+        vectors, table = 8 * most * c, s.itemsize * most * c
+        held = 2 * (vectors + table)  # of the buffer before, and of one that blocks ahead were looked at with
+        whole = 8 * min(most, rows_of_whole(c)) ** 2 + vectors
+        iterated = iterated_bytes(most, c) + 3 * vectors  # where they start, as they were found, in order
+        clustering = 3 * vectors + table  # with coordinates, and distances, or coordinates in block precision
+        return rows + matrix + held + max(whole, iterated, clustering)
 
     def neighbours(self, n_first: int, n_clusters: int) -> int:
         """Return how many rows of the buffer a row sees."""

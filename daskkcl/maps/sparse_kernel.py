@@ -15,6 +15,7 @@ from .nearest import nearest_mask
 
 __all__ = [
     "SparseKernelMap",
+    "improves",
     "iterated_bytes",
     "leading_pairs",
     "neighbour_kernel",
@@ -252,6 +253,8 @@ def leading_pairs(matrix: Any, count: int, start: Floats | None = None) -> tuple
     keep = values > _NOTHING * max(values[0], 0.0)
     if not keep.any():  # a kernel that is zero, or negative: all rows are at the origin
         return np.ones(1), np.zeros((matrix.shape[0], 1))
+    if keep.all():  # vectors of thousands of clusters are large: no copy
+        return values, vectors
     return values[keep], np.ascontiguousarray(vectors[:, keep])
 
 
@@ -264,6 +267,11 @@ def iterated_bytes(n_rows: int, count: int) -> int:
     """Return what Lanczos iterations, and steps that improve vectors, hold of a matrix of at most so many rows."""
     lanczos = _basis(count) if n_rows > rows_of_whole(count) else 0
     return 8 * n_rows * max(lanczos, 3 * (1 + _POWERS) * min(count + _GUARDS, n_rows // _IMPROVED))
+
+
+def improves(n_rows: int, count: int) -> bool:
+    """Say whether vectors near the ones wanted are of use: with few rows for each, a fresh decomposition is faster."""
+    return _IMPROVED * (count + _GUARDS) <= n_rows
 
 
 def _basis(count: int) -> int:
@@ -281,12 +289,13 @@ def _decomposed(matrix: Any, count: int) -> tuple[Floats, Floats]:
         values, vectors = scipy.linalg.eigh(
             dense, subset_by_index=[s - count, s - 1], check_finite=False, overwrite_a=True
         )
+        del dense  # before the vectors are copied: of thousands of clusters both are large
     else:
         first = np.random.default_rng(0).normal(size=s)  # always the same: nothing depends on luck
         ncv = min(s - 1, _basis(count))
         values, vectors = scipy.sparse.linalg.eigsh(matrix, k=count, which="LA", ncv=ncv, v0=first, tol=1e-12)
-        order = np.argsort(values, kind="stable")
-        values, vectors = values[order], vectors[:, order]
+        order = np.argsort(values, kind="stable")[::-1]
+        return values[order], np.ascontiguousarray(vectors[:, order])
     return values[::-1].copy(), vectors[:, ::-1].copy()
 
 
@@ -297,7 +306,7 @@ def _improved(matrix: Any, count: int, start: Floats) -> tuple[Floats, Floats] |
     """
     s, known = start.shape
     block = count + _GUARDS
-    if _IMPROVED * block > s:
+    if not improves(s, count):
         return None
     guards = np.random.default_rng(0).normal(size=(s, max(block - known, 0))) / np.sqrt(s)
     X = np.linalg.qr(np.concatenate([start, guards], axis=1)[:, :block])[0]

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.rows import join_blocks
-from ..maps.base import Centres, squared_distances
+from ..maps.base import Centres
 from ..maps.explicit import squared_lengths
 from ..maps.nearest import nearest_mask
-from ..maps.sparse_kernel import SparseKernelMap, leading_pairs, seen_lengths
+from ..maps.sparse_kernel import SparseKernelMap, improves, leading_pairs, seen_lengths
 from ..random import Key
 from ..system import Weighed
 from .crisp import Nearest, cluster_sums
 from .lloyd import LloydRun, best_lloyd_run, lloyd
-from .many import MANY
+from .many import MANY, winners_in_slices
 
 __all__ = [
     "nearest_labels",
@@ -52,8 +52,6 @@ class Growth:
         Of k-means on the buffer.
     key : Key
         Of all that is drawn.
-    indexed : bool
-        Whether k-means finds nearest centres by an index of them, of many clusters.
     """
 
     n_clusters: int
@@ -62,7 +60,6 @@ class Growth:
     n_init: int
     max_iter: int
     key: Key
-    indexed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +113,7 @@ def finish_buffer(buffer: Buffer, growth: Growth, reseed: bool) -> Buffer:
     if not reseed or buffer.version == 1:  # of new seeds already, and nothing has changed
         return buffer
     carried, fresh = _carried_run(buffer, growth), _fresh_run(buffer.map_, growth, buffer.version)
-    return _settled(buffer, min(carried, fresh, key=lambda run: run.objective))
+    return _settled(buffer, fresh if carried is None else min(carried, fresh, key=lambda run: run.objective))
 
 
 def buffer_centres(buffer: Buffer, n_clusters: int) -> Centres:
@@ -132,16 +129,15 @@ def _let_in(buffer: Buffer, growth: Growth) -> Buffer:
     numbers = np.concatenate([buffer.numbers, buffer.waiting_numbers])
     labels = np.concatenate([buffer.labels, np.full(len(rows) - old, -1)])
     # Eq. 11 updates K + phi phi^T, but the matrix of Eq. 5 is bordered: V is extended by rows of zeros and improved.
-    map_ = _renewed(map_, rows, _bordered(map_, buffer.waiting), _extended(map_.vectors, len(rows)), growth)
+    map_ = _renewed(map_, rows, _bordered(map_, buffer.waiting), np.arange(old), growth)
     if len(rows) > growth.max_rows:
         stay = np.sort(np.argsort(-map_.leverage, kind="stable")[: growth.max_rows])
-        matrix = map_.matrix[stay][:, stay].tocsr()
-        map_ = _renewed(map_, rows[stay], matrix, map_.vectors[stay], growth)
+        map_ = _renewed(map_, rows[stay], map_.matrix[stay][:, stay].tocsr(), stay, growth)
         numbers, labels = numbers[stay], labels[stay]
     entered = buffer.n_entered + len(buffer.waiting)
     empty = buffer.waiting_numbers[:0]
     grown = Buffer(map_, numbers, labels, rows[:0], empty, entered, buffer.history)
-    return _settled(grown, _carried_run(grown, growth))
+    return _settled(grown, _carried_run(grown, growth) or _fresh_run(map_, growth, grown.version))
 
 
 def _bordered(map_: SparseKernelMap, new: Floats) -> Any:
@@ -163,11 +159,14 @@ def _bordered(map_: SparseKernelMap, new: Floats) -> Any:
     return block_array([[map_.matrix, border.T], [border, csr_array(corner)]], format="csr")
 
 
-def _extended(vectors: Floats, n_rows: int) -> Floats:
-    return np.concatenate([vectors, np.zeros((n_rows - len(vectors), vectors.shape[1]))])
-
-
-def _renewed(map_: SparseKernelMap, rows: Floats, matrix: Any, start: Floats, growth: Growth) -> SparseKernelMap:
+def _renewed(
+    map_: SparseKernelMap, rows: Floats, matrix: Any, stay: NDArray[np.intp], growth: Growth
+) -> SparseKernelMap:
+    """Return the map of other rows, the first of which are rows of the map that `stay`."""
+    start = None
+    if improves(len(rows), growth.n_clusters):
+        start = np.zeros((len(rows), len(map_.values)))
+        start[: len(stay)] = map_.vectors[stay]
     values, vectors = leading_pairs(matrix, growth.n_clusters, start)
     return replace(map_, rows=rows, matrix=matrix, values=values, vectors=vectors)
 
@@ -177,26 +176,31 @@ def _renewed(map_: SparseKernelMap, rows: Floats, matrix: Any, start: Floats, gr
 
 def _fresh_run(map_: SparseKernelMap, growth: Growth, number: int) -> LloydRun:
     """Cluster the rows of V S^1/2 by k-means from several D² seedings (Eq. 9)."""
-    Y, rng = _places(map_, growth), growth.key.child("clusters", number).generator()
-    kappa, c, steps = squared_lengths(Y), growth.n_clusters, growth.max_iter
-    run = best_lloyd_run(Y, kappa, map_, c, steps, growth.n_init, rng, indexed=growth.indexed)
-    if c < MANY:
-        return run
-    return lloyd(Y, kappa, run.centres, map_, steps, indexed=growth.indexed)  # no passes over all rows will do the rest
+    # All centres are compared, whatever later rows do: coordinates are nearly indicators of the clusters, which few
+    # directions do not tell apart. With an index of 700 centres steps went on and on, to 1.6 times the objective.
+    c, steps, rng = growth.n_clusters, growth.max_iter, growth.key.child("clusters", number).generator()
+    Y = _places(map_, c)
+    kappa = squared_lengths(Y)
+    run = best_lloyd_run(Y, kappa, map_, c, steps, growth.n_init, rng)
+    return run if c < MANY else lloyd(Y, kappa, run.centres, map_, steps)  # no passes over all rows will do the rest
 
 
-def _places(map_: SparseKernelMap, growth: Growth) -> Floats:
-    return map_.coordinates.astype(map_.dtype) if growth.indexed else map_.coordinates
+def _places(map_: SparseKernelMap, n_clusters: int) -> Floats:
+    """Return where rows of the buffer are: of many clusters in block precision, as they are many coordinates too."""
+    return map_.coordinates if n_clusters < MANY else map_.coordinates.astype(map_.dtype)
 
 
-def _carried_run(buffer: Buffer, growth: Growth) -> LloydRun:
-    """Cluster from where the buffer's rows were: clusters keep their numbers while rows come and go."""
-    Y, c = _places(buffer.map_, growth), growth.n_clusters
+def _carried_run(buffer: Buffer, growth: Growth) -> LloydRun | None:
+    """Cluster from where the buffer's rows were: clusters keep their numbers while rows come and go.
+
+    None if all rows of a cluster have gone.
+    """
+    Y, c = _places(buffer.map_, growth.n_clusters), growth.n_clusters
     S, counts = cluster_sums(Y, buffer.labels, c)
-    if (counts == 0).any():  # all its rows have gone
-        return _fresh_run(buffer.map_, growth, buffer.version)
+    if (counts == 0).any():
+        return None
     start = Centres.from_means(S / counts[:, None], buffer.map_)
-    return lloyd(Y, squared_lengths(Y), start, buffer.map_, growth.max_iter, indexed=growth.indexed)
+    return lloyd(Y, squared_lengths(Y), start, buffer.map_, growth.max_iter)
 
 
 def _settled(buffer: Buffer, run: LloydRun) -> Buffer:
@@ -207,5 +211,5 @@ def _settled(buffer: Buffer, run: LloydRun) -> Buffer:
 
 def nearest_labels(map_: SparseKernelMap, centres: Centres) -> NDArray[np.intp]:
     """Return the nearest centre of every row of the buffer, where it is in the buffer."""
-    Y = map_.coordinates
-    return Nearest().labels(squared_distances(Y, squared_lengths(Y), replace(centres, dtype=Y.dtype)))
+    Y = _places(map_, centres.n_clusters)
+    return winners_in_slices(Y, squared_lengths(Y), replace(centres, dtype=Y.dtype), Nearest())[0]

@@ -140,6 +140,8 @@ class Problem:
     @property
     def sums_bytes(self) -> int:
         """Sums of measurements with their errors, temporaries of adding to them, and those of blocks that wait."""
+        if not self.recipe.summed:
+            return 0
         if self.many:  # added to in place, and in pieces
             return 2 * 16 * self.c * (self.n_measurements + 8)
         return 14 * 8 * self.c * (self.n_measurements + 2)
@@ -160,7 +162,8 @@ class Problem:
         sample = self.sample_rows * (self.source.mean_bytes + 8)
         weights = 0 if self.weights is None else 2 * self.weights.nbytes  # with a copy in a worker's message
         means = 3 * centre_bytes(self) if self.source.sparse and self.landmarks_by("kmeans") else 0
-        totals = 3 * 16 * self.c * (self.n_measurements + 8) if self.many else 0  # of blocks that wait, and their sum
+        summed = self.many and self.recipe.summed
+        totals = 3 * 16 * self.c * (self.n_measurements + 8) if summed else 0  # of blocks that wait, and their sum
         wide = _WIDE_BYTES * self.source.n_features if self.source.sparse else 0
         return self.recipe.fixed_bytes(self.sizes) + sample + means + weights + self.centres_bytes + totals + wide
 
@@ -172,9 +175,10 @@ class Problem:
         steps = {
             "gathered in pieces": s * (self.source.mean_bytes + 16),
             "counting clusters": counting_bytes(s, self.source.n_features) if self.n_clusters is None else 0,
-            "first centres": s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8)),
-            "products": self._products_bytes,
         }
+        if self.recipe.summed:
+            steps["first centres"] = s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8))
+            steps["products"] = self._products_bytes
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
         if self.recipe.uses_landmarks:
