@@ -85,6 +85,7 @@ def print_fits(arguments: argparse.Namespace) -> None:
                     if algo == "skkmeans":
                         size = arguments.per_cluster * c
                         own |= {"buffer_size": size, "n_neighbors": arguments.neighbours, "max_buffer": size + c // 4}
+                        own |= {"gamma": arguments.gamma}
                     else:
                         own |= {"map": "identity"} if arguments.landmarks == 0 else {"n_landmarks": arguments.landmarks}
                     own |= {"max_iter": arguments.passes, "tol": 0} if algo == "akkmeans" else {}
@@ -145,6 +146,7 @@ def main() -> None:
     parser.add_argument("--nearest", nargs="+", default=["index"])
     parser.add_argument("--per-cluster", type=int, default=4, help="rows of the buffer of skkmeans for each cluster")
     parser.add_argument("--neighbours", type=int, default=12, help="of skkmeans")
+    parser.add_argument("--gamma", type=float, help="of skkmeans (default: from the data)")
     parser.add_argument("--passes", type=int, default=5, help="of akkmeans")
     parser.add_argument("--limit", default="2GiB")
     parser.add_argument("--folder", help="where to put the data (default: a temporary folder)")

@@ -201,6 +201,54 @@ def test_what_is_not_known_or_not_installed_is_said(monkeypatch, blobs):
     assert not uses_index("auto", 1000, 500)
 
 
+@needs_faiss
+def test_a_buffer_is_clustered_with_all_centres(blobs):
+    """Its coordinates are nearly indicators of the clusters: an index of them loses many, so it is taken if asked."""
+    own = {"n_clusters": C, "buffer_size": 2 * C, "max_buffer": 2 * C, "n_neighbors": 12}
+    auto, indexed = (MODELS["skkmeans"](**own, nearest=how).fit(blobs[0]) for how in ("auto", "index"))
+    assert auto._model.index is None
+    assert indexed._model.index is not None
+    assert_array_equal(auto.buffer_row_numbers_, indexed.buffer_row_numbers_)
+    assert auto.history_ == indexed.history_
+    assert auto.objective_ <= indexed.objective_
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_two_thousand_eigenvectors_under_two_gibibytes(tmp_path):
+    """A buffer of 6,000 rows: its matrix takes 0.3 GiB, its eigenvectors a tenth of one each time they are there."""
+    from benchmarks.many_clusters import fit_in_fresh_process, write_blobs
+
+    write_blobs(tmp_path, 20_000, 64, 2000)
+    own = {"n_clusters": 2000, "buffer_size": 6000, "max_buffer": 6500, "n_neighbors": 12, "gamma": 0.003}
+    run = fit_in_fresh_process(tmp_path, "skkmeans", "2GiB", **own)
+    print(run)
+    assert run["peak_bytes"] <= run["planned_bytes"] <= run["limit_bytes"] == 2 * 2**30
+    assert run["nmi"] > 0.95
+
+
+@needs_faiss
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("algo, passes", [("akkmeans", {"max_iter": 3, "tol": 0}), ("pakcl", {})])
+def test_five_times_the_clusters_take_at_most_twice_the_time(tmp_path, algo, passes):
+    """A million rows under 2 GiB, by seconds of the processor: others may use the machine."""
+    from benchmarks.many_clusters import fit_in_fresh_process, write_blobs
+
+    seconds = []
+    for c in (2000, 10_000):
+        folder = tmp_path / str(c)
+        folder.mkdir()
+        write_blobs(folder, 1_000_000, 64, c)
+        run = fit_in_fresh_process(folder, algo, "2GiB", n_clusters=c, nearest="index", map="identity", **passes)
+        print(run)
+        assert run["peak_bytes"] <= run["planned_bytes"] <= run["limit_bytes"] == 2 * 2**30
+        assert run["indexed"]
+        assert run["nmi"] > 0.98
+        seconds.append(run["cpu_seconds"])
+    assert seconds[1] <= 2 * seconds[0]
+
+
 def test_an_index_is_for_fit_not_for_streams(blobs):
     with pytest.raises(daskkcl.errors.InvalidInputError, match="nearest='index' is for fit"):
         MODELS["pakcl"]().partial_fit(blobs[0][:500])

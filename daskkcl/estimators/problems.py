@@ -60,9 +60,8 @@ def make_problem(estimator: Any, source: Source, key: Key, scaled: bool = False)
         memory_limit=as_limit(estimator.memory_limit),
         scratch=None if estimator.scratch is None else str(estimator.scratch),
     )
-    return replace(
-        problem, indexed=uses_index(getattr(estimator, "nearest", "exact"), n_clusters, problem.n_measurements)
-    )
+    nearest, by_itself = getattr(estimator, "nearest", "exact"), getattr(estimator, "index_by_itself", True)
+    return replace(problem, indexed=uses_index(nearest, n_clusters, problem.n_measurements, by_itself))
 
 
 def _scale(estimator: Any, source: Source, stream: bool) -> tuple[str | None, Scaler | None]:

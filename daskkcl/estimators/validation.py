@@ -62,9 +62,14 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     raise InvalidInputError(f"{name}={value!r} is not known; use {' or '.join(map(repr, choices))}.{near}")
 
 
-def uses_index(nearest: Any, n_clusters: int | None, n_measurements: int) -> bool:
-    """Return whether rows are to meet only the centres that an index finds near them."""
+def uses_index(nearest: Any, n_clusters: int | None, n_measurements: int, by_itself: bool = True) -> bool:
+    """Return whether rows are to meet only the centres that an index finds near them.
+
+    `by_itself` says whether ``"auto"`` may choose it.
+    """
     choice = check_choice("nearest", nearest, ("auto", "exact", "index"))
+    if choice == "auto" and not by_itself:
+        return False
     if choice == "index":
         require_index("nearest='index'")
     if choice != "auto" or n_clusters is None or n_clusters * (n_measurements + 45) < _INDEXED_FROM:
