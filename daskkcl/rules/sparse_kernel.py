@@ -113,7 +113,7 @@ def finish_buffer(buffer: Buffer, growth: Growth, reseed: bool) -> Buffer:
     if not reseed or buffer.version == 1:  # of new seeds already, and nothing has changed
         return buffer
     carried, fresh = _carried_run(buffer, growth), _fresh_run(buffer.map_, growth, buffer.version)
-    return _settled(buffer, fresh if carried is None else min(carried, fresh, key=lambda run: run.objective))
+    return _settled(buffer, min(carried, fresh, key=lambda run: run.objective))
 
 
 def buffer_centres(buffer: Buffer, n_clusters: int) -> Centres:
@@ -137,7 +137,7 @@ def _let_in(buffer: Buffer, growth: Growth) -> Buffer:
     entered = buffer.n_entered + len(buffer.waiting)
     empty = buffer.waiting_numbers[:0]
     grown = Buffer(map_, numbers, labels, rows[:0], empty, entered, buffer.history)
-    return _settled(grown, _carried_run(grown, growth) or _fresh_run(map_, growth, grown.version))
+    return _settled(grown, _carried_run(grown, growth))
 
 
 def _bordered(map_: SparseKernelMap, new: Floats) -> Any:
@@ -190,17 +190,15 @@ def _places(map_: SparseKernelMap, n_clusters: int) -> Floats:
     return map_.coordinates if n_clusters < MANY else map_.coordinates.astype(map_.dtype)
 
 
-def _carried_run(buffer: Buffer, growth: Growth) -> LloydRun | None:
-    """Cluster from where the buffer's rows were: clusters keep their numbers while rows come and go.
-
-    None if all rows of a cluster have gone.
-    """
+def _carried_run(buffer: Buffer, growth: Growth) -> LloydRun:
+    """Cluster from where the buffer's rows were: clusters keep their numbers while rows come and go."""
     Y, c = _places(buffer.map_, growth.n_clusters), growth.n_clusters
     S, counts = cluster_sums(Y, buffer.labels, c)
-    if (counts == 0).any():
-        return None
-    start = Centres.from_means(S / counts[:, None], buffer.map_)
-    return lloyd(Y, squared_lengths(Y), start, buffer.map_, growth.max_iter)
+    means, empty = S / np.maximum(counts, 1)[:, None], np.flatnonzero(counts == 0)
+    if len(empty):  # all its rows have gone: it begins again where a row is farthest from its centre
+        away = np.where(buffer.labels >= 0, squared_lengths(Y - means[buffer.labels]), 0)
+        means[empty] = Y[np.argsort(-away, kind="stable")[: len(empty)]]
+    return lloyd(Y, squared_lengths(Y), Centres.from_means(means, buffer.map_), buffer.map_, growth.max_iter)
 
 
 def _settled(buffer: Buffer, run: LloydRun) -> Buffer:
