@@ -1,6 +1,7 @@
 """Sparse kernel k-means: what it computes, what it finds, and that it is the same whatever carries the rows."""
 
 import pickle
+from dataclasses import replace
 
 import dask
 import numpy as np
@@ -257,6 +258,23 @@ def test_the_last_clustering_is_the_better_of_two():
     carried = finish_buffer(buffer, growth, reseed=False)
     assert carried is buffer
     assert finish_buffer(buffer, growth, reseed=True).history[-1] <= buffer.history[-1]
+
+
+def test_a_cluster_that_lost_all_its_rows_begins_again():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 4
+    X = 20 * np.eye(4)[y] + rng.normal(size=(200, 4))
+    growth = Growth(4, 200, 5, 3, 50, Key(0))
+    first = begin_buffer(SparseKernelMap.begin(X[:100], Rbf(0.01), 20, 4, FLOAT64), np.arange(100), growth)
+    gone = first.labels[0]  # its rows are counted among another's, as if nobody had been nearest to its centre
+    other = (gone + 1) % 4
+    buffer = replace(first, labels=np.where(first.labels == gone, other, first.labels))
+    buffer = meet_batch(buffer, X[100:105], np.arange(100, 105), np.ones(5), growth)
+    assert buffer.n_entered == 5
+    before, after = first.labels, buffer.labels[:100]
+    settled = (before != gone) & (before != other)
+    assert_array_equal(after[settled], before[settled])
+    assert adjusted_rand_score(y[:105], buffer.labels) == 1
 
 
 # --- the same whatever carries the rows -----------------------------------------------------------------------------

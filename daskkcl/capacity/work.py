@@ -115,6 +115,9 @@ def _preparing(run: _Run) -> Work:
     if p.n_clusters is None:
         flops += s * s * (d + 500)
     n_init = getattr(run.settings, "n_init", 3)
+    if isinstance(p.recipe, SparseKernel):  # the buffer is what is clustered, from one start if clusters are many
+        s, n_init = k, 1 if p.many else n_init
+        flops += _eigenpairs(k, c)
     flops += s * d * k + n_init * SAMPLE_STEPS * s * m * c / 2
     return Work(here=flops, kernel_values=s * k if p.kernel is not None else 0)
 
@@ -248,9 +251,14 @@ def _updates(run: _Run, recipe: SparseKernel) -> tuple[float, float]:
     growing = (most**2 - first**2) / 2  # rows that come by until the buffer is full
     last = min(most, math.sqrt(first**2 + 2 * n))
     entries = last - first + max(0.0, n - growing) / most
-    pairs = 6e7 + min(1.5 * last**3, 75 * last * (4 * (c + 6)) ** 2)  # calls; from scratch, or from the old ones
+    pairs = 6e7 + _eigenpairs(last, c)  # with calls
     every = run.settings.every or max(10, c // 10)
     return min(entries / every, n / run.settings.batch_rows), pairs * (1 if n < growing else 2)  # and after some left
+
+
+def _eigenpairs(n_rows: float, count: int) -> float:
+    """Return the multiply-adds of the leading eigenpairs of a buffer: from scratch, or from some that are near."""
+    return min(1.5 * n_rows**3, 75 * n_rows * (4 * (count + 6)) ** 2)
 
 
 def _sample(run: _Run) -> Work:
