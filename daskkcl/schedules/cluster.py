@@ -27,6 +27,8 @@ _FATAL_LOADS = 3  # of libraries, that workers do not live through
 _LOOPS = "daskkcl.rules.fused_loops"
 _MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array", _LOOPS)  # what takes memory
 
+_looking = threading.Lock()  # of all who wait at once one looks: each look at the same time would be a connection more
+
 _log = logging.getLogger("daskkcl")
 
 
@@ -183,10 +185,14 @@ class Cluster:
         """Say so when there are no workers for a while; they may come back, and the run goes on."""
         looks = 0
         while not over.wait(_LOOK_SECONDS):
+            if not _looking.acquire(blocking=False):
+                continue
             try:
                 looks = 0 if self._workers() else looks + 1
             except Exception:  # the scheduler is gone: whoever waits for results will be told
                 return
+            finally:
+                _looking.release()
             if looks and looks % _QUIET_LOOKS == 0:
                 _log.warning("The cluster has no workers; waiting for some to come (back).")
 
