@@ -7,23 +7,60 @@ the landmarks alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 
 _STRIP = 32  # landmarks kept in cache while all rows pass over them
 
 
+class _SharedCache(FunctionCache):
+    """Machine code on disk, read and written by one process at a time.
+
+    numba writes that there is code for a function before it writes the code. Whoever looks in between finds what stood
+    in that file before: code of an older source, after an update, and labels that are not those of the others.
+    """
+
+    def load_overload(self, *given: Any) -> Any:
+        with _alone(self.cache_path):
+            return super().load_overload(*given)
+
+    def save_overload(self, *given: Any) -> None:
+        os.makedirs(self.cache_path, exist_ok=True)
+        with _alone(self.cache_path):
+            super().save_overload(*given)
+
+
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Keep other processes waiting. Threads are kept apart by numba itself, which compiles one function at a time."""
+    try:
+        import fcntl
+
+        file = os.open(os.path.join(folder, "daskkcl.lock"), os.O_RDONLY | os.O_CREAT, 0o666)
+    except (ImportError, OSError):  # no such locks; no folder yet, or one that nobody here can write to
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network drives have none
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
 def _njit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile, and keep the machine code on disk where a folder for it can be written."""
-    options = {"nogil": True, "error_model": "numpy", **options}
-    try:
-        return cast(Callable[..., Any], njit(cache=True, **options)(function))
-    except RuntimeError:  # "no locator available": neither beside this file nor in the user's cache
-        return cast(Callable[..., Any], njit(**options)(function))
+    compiled = njit(nogil=True, error_model="numpy", **options)(function)
+    with contextlib.suppress(RuntimeError):  # "no locator available": neither beside this file nor in the user's cache
+        compiled._cache = _SharedCache(function)
+    return cast(Callable[..., Any], compiled)
 
 
 def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
