@@ -99,8 +99,8 @@ def compare(path: str, algo: str, limit: str, **parameters: Any) -> dict[str, An
     return json.loads(done.stdout)
 
 
-def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
-    """Print what a fit on two workers of one thread takes beside what was foretold for them."""
+def on_cluster(path: str, limit: str, cases: dict[str, dict[str, Any]], n_workers: int) -> None:
+    """Print what a fit on workers of one thread takes beside what was foretold for them."""
     import time
     from dataclasses import replace
 
@@ -113,10 +113,13 @@ def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
     def received(dask_worker: Any) -> int:
         return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
 
-    head = f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}{'worker MiB':>12}{'planned':>9}{'traffic MB':>12}"
-    print(f"{head}{'planned':>9}  rates of the cluster")
-    for algo in algorithms:
-        parameters, workers = CASES[algo], {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    def spent(client: Any) -> float:
+        return time.process_time() + sum(client.run(time.process_time).values())
+
+    head = f"{n_workers} workers {'seconds':>9}{'planned':>9}{'factor':>8}{'cpu s':>9}{'planned':>9}{'factor':>8}"
+    print(f"{head}{'worker MiB':>12}{'planned':>9}{'traffic MB':>12}{'planned':>9}  rates of the cluster")
+    for algo, parameters in cases.items():
+        workers = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
         with (
             tempfile.TemporaryDirectory() as scratch,
             LocalCluster(**workers, memory_limit="2GiB") as cluster,
@@ -125,16 +128,18 @@ def on_cluster(path: str, limit: str, algorithms: list[str]) -> None:
             settings = {"memory_limit": limit, "scratch": scratch, **parameters}
             run = {"client": client, "random_state": 0, "progress": False, **settings}
             daskkcl.fit(path, algo, **run)  # modules are loaded, loops compiled
-            before, began = sum(client.run(received).values()), time.perf_counter()
+            before, cpu_began, began = sum(client.run(received).values()), spent(client), time.perf_counter()
             model = daskkcl.fit(path, algo, **run)
-            seconds, after = time.perf_counter() - began, sum(client.run(received).values())
+            seconds, cpu_seconds = time.perf_counter() - began, spent(client) - cpu_began
+            after = sum(client.run(received).values())
             peak = max(client.run(peak_bytes).values())
             counted = model.n_iter_ if model.plan_.has("passes") or "n_seeds" in parameters else None
-            asked = {"workers": 2, "threads": 1, "passes": counted, **settings}
+            asked = {"workers": n_workers, "threads": 1, "passes": counted, **settings}
             own = cluster_rates(client)
             costs = daskkcl.plan(path, algo, rates=replace(daskkcl.plan(path, algo, **asked).rates, **own), **asked)
         print(
             f"{algo:<10}{seconds:>9.2f}{costs.seconds:>9.2f}{seconds / costs.seconds:>8.2f}"
+            f"{cpu_seconds:>9.2f}{costs.cpu_seconds:>9.2f}{cpu_seconds / costs.cpu_seconds:>8.2f}"
             f"{peak / 2**20:>12.0f}{costs.peak_bytes / 2**20:>9.0f}"
             f"{(after - before) / 1e6:>12.2f}{costs.traffic_bytes / 1e6:>9.2f}  "
             + ", ".join(f"{name} {rate:.0f}" for name, rate in own.items()),
@@ -148,25 +153,30 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--limit", default="768MiB")
+    parser.add_argument("--landmarks", type=int, help="of all algorithms that have them; else what they choose")
     parser.add_argument("--algorithms", nargs="*", default=list(CASES))
     parser.add_argument("--figures", action="store_true", help="print the worked figures of docs/capacity.md instead")
-    parser.add_argument("--cluster", action="store_true", help="on two workers of one thread")
+    parser.add_argument("--cluster", nargs="*", type=int, metavar="N", help="on N workers of one thread (default 2)")
     options = parser.parse_args()
     if options.figures:
         print(figures())
         return
+    landmarks = {} if options.landmarks is None else {"n_landmarks": options.landmarks}
+    without = ("fcm", "skkmeans", "cpcl")
+    cases = {algo: CASES[algo] | ({} if algo in without else landmarks) for algo in options.algorithms}
     with tempfile.TemporaryDirectory() as folder:
         path = write_table(f"{folder}/x.zarr", options.rows, options.features, chunk_rows=20_000)
-        if options.cluster:
-            on_cluster(path, options.limit, options.algorithms)
+        if options.cluster is not None:
+            for n_workers in options.cluster or [2]:
+                on_cluster(path, options.limit, cases, n_workers)
             return
         print(
             f"{'':<10}{'seconds':>9}{'planned':>9}{'factor':>8}"
             f"{'cpu s':>9}{'planned':>9}{'factor':>8}{'peak MiB':>10}{'planned':>9}  kept",
             flush=True,
         )
-        for algo in options.algorithms:
-            found = compare(path, algo, options.limit, **CASES[algo])
+        for algo, parameters in cases.items():
+            found = compare(path, algo, options.limit, **parameters)
             factor = found["seconds"] / found["planned_seconds"]
             cpu_factor = found["cpu_seconds"] / found["planned_cpu_seconds"]
             print(

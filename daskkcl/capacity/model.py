@@ -12,6 +12,7 @@ from ..maps.recipes import SparseKernel
 from ..planning import Layout, Plan
 from ..progress import Progress
 from ..random import Key
+from ..rules.many import MANY
 from ..schedules.cluster import Worker
 from ..schedules.data import graph_blocks
 from ..schedules.dealt import _GRAPH_PARTS, rows_of_parts
@@ -20,7 +21,7 @@ from ..schedules.problem import Problem
 from ..schedules.subsets import _SEGMENT_BLOCKS
 from ..system import available_bytes, cpu_count, version
 from .forecast import Forecast, StageForecast
-from .rates import Rates, measure_rates
+from .rates import Rates, in_loops, measure_rates
 from .work import SEED_EPOCHS, Work, work_of
 
 __all__ = ["forecast_run"]
@@ -80,8 +81,9 @@ def forecast_run(
     plan = estimator._plan(problem, engine, settings, writes)
     likely = passes or _likely_passes(estimator, problem, settings)
     rates = rates or measure_rates(problem, estimator.fuzzy)
+    rule = "fuzzy" if estimator.fuzzy else "fused" if _is_fused(estimator, problem) else "crisp"
     stages = tuple(
-        _stage(layout, work, problem, plan, engine, rates, estimator.fuzzy)
+        _stage(layout, work, problem, plan, engine, rates, rule)
         for layout in _in_order(plan)
         for work in [work_of(layout.name, estimator, problem, settings, plan, likely)]
     )
@@ -137,12 +139,12 @@ def _in_order(plan: Plan) -> list[Layout]:
 
 
 def _stage(
-    layout: Layout, work: Work, problem: Problem, plan: Plan, engine: Engine, rates: Rates, fuzzy: bool
+    layout: Layout, work: Work, problem: Problem, plan: Plan, engine: Engine, rates: Rates, rule: str
 ) -> StageForecast:
     workers = engine.workers if isinstance(engine, PlannedEngine) else 0
     n_blocks = math.ceil(problem.n_rows / layout.block_rows) if layout.block_rows else 0
     slots = max(1, min((workers or 1) * layout.threads, n_blocks or 1))
-    meet, parts = _assign_seconds(work, problem, rates, fuzzy), _parts(work, layout, engine, problem)
+    meet, parts = _assign_seconds(work, problem, rates, rule), _parts(work, layout, engine, problem)
     read_bytes = work.read_bytes * (_read_again(problem, layout) if workers else 1)
     parallel = (
         work.measured * _measure_seconds(problem, rates)
@@ -166,7 +168,8 @@ def _stage(
         parallel += meet
     graphs, tasks, hops = _cluster_counts(work, engine, problem, n_blocks, parts)
     if workers and n_blocks:  # one that leaves rows or measurements with the workers; one that reads the nearest rows
-        graphs += (layout.name == "passes" and plan.keep != "nothing") + (layout.name == "labelling" and fuzzy)
+        graphs += layout.name == "passes" and plan.keep != "nothing"
+        graphs += layout.name == "labelling" and rule == "fuzzy"
     compute, moving, sending = parallel / slots, hops / rates.hops, graphs / rates.graphs
     scheduling = tasks / (rates.cluster_tasks if workers else rates.task * layout.threads)
     overlapped = max(compute, in_turn + moving, scheduling) if workers else max(compute, in_turn) + scheduling
@@ -239,15 +242,24 @@ def _measure_seconds(problem: Problem, rates: Rates) -> float:
         return m / (4 * rates.kernel)
     width = problem.n_landmarks if recipe.uses_landmarks else (inner or m)
     # the nearest landmarks are found by comparisons, without a kernel
-    seconds = problem.cells * width / rates.gemm + width / (3 * rates.kernel if recipe.code_bytes else rates.kernel)
+    kernel = rates.fused_kernel if in_loops(problem) else rates.kernel
+    seconds = problem.cells * width / rates.gemm + width / (3 * rates.kernel if recipe.code_bytes else kernel)
     return seconds + (width * m / rates.gemm if inner and not recipe.code_bytes else 0)
 
 
-def _assign_seconds(work: Work, problem: Problem, rates: Rates, fuzzy: bool) -> float:
+def _is_fused(estimator: Any, problem: Problem) -> bool:
+    """Return whether rows meet the centres in the loop that measures them (`rules.fused`)."""
+    crisp = not estimator.fuzzy and estimator.algorithm != "fastkscl" and problem.c < MANY and not problem.indexed
+    return crisp and problem.recipe.name == "landmarks" and in_loops(problem)
+
+
+def _assign_seconds(work: Work, problem: Problem, rates: Rates, rule: str) -> float:
     """Return the time in which rows meet all centres and are added to them."""
     m, c = problem.n_measurements, problem.c
+    if rule == "fused":
+        return work.assigned * m * c / rates.fused_assign + work.summed * m / rates.fused_sums
     meeting = m * c / rates.assign + c / rates.weigh
-    adding = m * c / rates.assign if fuzzy else m / rates.sums  # a fuzzy row is part of all centres
+    adding = m * c / rates.assign if rule == "fuzzy" else m / rates.sums  # a fuzzy row is part of all centres
     return work.assigned * meeting + work.summed * adding
 
 

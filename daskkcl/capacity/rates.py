@@ -10,18 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels import Rbf
+from ..kernels.distance import CompiledRbfColumns
+from ..maps.base import Centres
 from ..maps.nearest import nearest_mask
 from ..maps.recipes import SparseKernel
 from ..rules.crisp import cluster_sums
+from ..rules.fused import Fused
 from ..rules.fuzzy import Fuzzy
+from ..rules.many import MANY
+from ..rules.sums import ExactSum
 from ..schedules.cluster import Cluster
 from ..schedules.graph import Graph
 from ..schedules.problem import Problem
 from ..system import single_threaded
 
-__all__ = ["Rates", "cluster_rates", "measure_rates"]
+__all__ = ["Rates", "cluster_rates", "in_loops", "measure_rates"]
 
-_SECONDS = 0.15  # for each of the figures; eight of them
+_SECONDS = 0.12  # for each of the figures; eight of them, or eleven
 _MOST_ROWS, _LEAST_ROWS = 1024, 32
 _MANY_TASKS, _LONG_CHAIN = 256, 32  # in the graphs that are timed on a cluster
 
@@ -48,6 +54,9 @@ class Rates:
         Bytes of rows read from a Zarr that the system has at hand, and decoded.
     scratch : float
         Bytes written to, or read from, temporary files.
+    fused_kernel, fused_assign, fused_sums : float
+        The same as `kernel`, `assign` (with the winners) and `sums` in the compiled loops of very many rows; typical
+        ones if the run has no use for them.
     task : float
         Tasks begun and ended.
     select : float
@@ -71,6 +80,9 @@ class Rates:
     loop: float = 6e9
     decode: float = 500e6
     scratch: float = 500e6
+    fused_kernel: float = 800e6
+    fused_assign: float = 7e9
+    fused_sums: float = 3e9
     task: float = 1000.0
     select: float = 100e6
     graphs: float = 60.0
@@ -105,7 +117,8 @@ def measure_rates(problem: Problem, fuzzy: bool) -> Rates:
         decode = _decode_rate()
         scratch = _scratch_rate()
         select = _select_rate(problem) if isinstance(problem.recipe, SparseKernel) else Rates.select
-    return Rates(gemm, kernel, assign, weigh, sums, loop, decode, scratch, select=select)
+        fused = _fused_rates(problem, X, L, product) if in_loops(problem) else {}
+    return Rates(gemm, kernel, assign, weigh, sums, loop, decode, scratch, select=select, **fused)
 
 
 def _seconds(function: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
@@ -174,6 +187,33 @@ def _kernel_rate(problem: Problem, X: Any, L: Any, product: float) -> float:
             return entries / max(1e-9, _seconds(lambda: columns.block(rows)) - product)
     V = np.zeros((len(X), len(L)), problem.dtype)
     return entries / _seconds(lambda: np.exp(V * 0))
+
+
+def in_loops(problem: Problem) -> bool:
+    """Return whether a run measures rows in compiled loops, as it does when there are very many."""
+    gaussian = isinstance(problem.kernel, Rbf) and not problem.source.sparse and problem.dtype == np.float32
+    return gaussian and problem.recipe.compiled(problem.sizes)
+
+
+def _fused_rates(problem: Problem, X: Any, L: Any, product: float) -> dict[str, float]:
+    """Return the rates of the compiled loops, from what they take of rows alone, with centres, and with sums.
+
+    In one loop steps are cheaper than one by one; what all of them take together is what is measured.
+    """
+    rows, m, c = len(X), len(L), min(problem.c, MANY - 1)
+    columns = Rbf(1e-3).columns(L, problem.dtype).compiled()
+    assert isinstance(columns, CompiledRbfColumns)
+    centres = Centres(np.full((c, m), 1 / m), np.ones(c), None, problem.dtype)
+    fused, sums = Fused(columns, centres, np.ones(c)), ExactSum.zeros((c, m))
+    alone = _seconds(lambda: columns.block(X))
+    met = _seconds(lambda: fused.meet_rows(X, lambda rows: (rows, None)))
+    added = _seconds(lambda: fused.meet_rows(X, lambda rows: (rows, None), sums))
+    least = 0.01 * added
+    return {
+        "fused_kernel": rows * m / max(least, alone - product),
+        "fused_assign": rows * m * c / max(least, met - max(alone, product + least)),
+        "fused_sums": rows * m / max(least, added - met),
+    }
 
 
 def _select_rate(problem: Problem) -> float:
