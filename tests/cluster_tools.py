@@ -53,11 +53,17 @@ def store_rows(path, n, d=8, chunk=2_700, seed=0):
 
 @contextlib.contextmanager
 def local_cluster(n_workers, **options):
-    """Workers with nannies in processes of their own, the scheduler here."""
+    """Workers with nannies in processes of their own, the scheduler here.
+
+    dask's own clusters give a worker up that is not back after 15 s, nanny and all; starting one takes longer on a
+    machine that is busy.
+    """
+    import dask
     import distributed
 
     settings = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "200s"}),
         distributed.LocalCluster(**settings | options) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

@@ -423,6 +423,31 @@ def test_other_data_are_refused(tmp_path, X):
         assert word in str(caught.value)
 
 
+def test_a_checkpoint_of_another_version_is_refused(tmp_path, X):
+    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    fit(X, **run, checkpoint=place)
+    group = zarr.open_group(place, mode="r+")
+    ((mark, told),) = dict(group.attrs).items()
+    group.attrs[mark] = {**told, "format": told["format"] + 1}
+    with pytest.raises(CheckpointError, match="written by another version of daskkcl; delete it"):
+        fit(X, **run, checkpoint=place)
+
+
+@pytest.mark.parametrize("name", ["akkmeans", "pakcl", "spkfcm", "lcpcl", "spectral", "okfcm"])
+def test_a_checkpoint_does_not_grow_with_the_rows(tmp_path, X, name):
+    """Four times the rows: the same centres and counts, and what tells where in the order a run is.
+
+    `okfcm` has one level more in its tree of summaries. (The buffer of `skkmeans` grows with the rows as it must.)
+    """
+    run, sizes = {**ALL_RUNS[name], "scratch": tmp_path}, []
+    for times in (1, 4):
+        place = tmp_path / f"ckpt-{times}"
+        fit(np.tile(X, (times, 1)), **run, checkpoint=place)
+        sizes.append(sum(file.stat().st_size for file in place.rglob("*") if file.is_file()))
+    assert sizes[0] < 100_000
+    assert sizes[1] < (1.5 if name == "okfcm" else 1.1) * sizes[0]
+
+
 def test_what_does_not_matter(tmp_path, monkeypatch, X, path):
     """Where things are written, what is shown, how the rows are stored: none of it makes another run."""
     run, place = RUNS["akkmeans"], tmp_path / "ckpt"

@@ -124,6 +124,26 @@ def test_any_number_of_workers_gives_the_labels_of_threads(elastic, tmp_path, al
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"n_workers": 2, "threads_per_worker": 2},
+        {"n_workers": 1, "threads_per_worker": 3},
+        {"n_workers": 2, "threads_per_worker": 2, "processes": False},  # all in this process
+    ],
+    ids=["2 x 2", "1 x 3", "one process"],
+)
+def test_any_number_of_threads_gives_the_labels_of_threads(table, tmp_path, shape):
+    with local_cluster(**shape) as client:
+        for algo in ("akkmeans", "pakcl", "okfcm"):
+            settings = {"n_clusters": 5, "n_landmarks": 100, "random_state": 0, "progress": False}
+            settings |= {"scratch": tmp_path} if algo == "pakcl" else {}
+            daskkcl.fit(table, algo, client=client, out=tmp_path / f"{algo}.zarr", **settings)
+            expected = labels_on_threads(table, algo, **settings)
+            np.testing.assert_array_equal(labels_at(tmp_path / f"{algo}.zarr"), expected)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
 def test_workers_of_the_command_line(tmp_path, table, algo):
     """``dask scheduler`` and ``dask worker``: two, and a third that joins while they run."""

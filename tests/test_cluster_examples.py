@@ -1,11 +1,13 @@
 """The examples for Slurm and Kubernetes, as far as they can be checked without either."""
 
+import os
 import runpy
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cluster_tools import labels_at, labels_on_threads, store_rows, wait_until
 
@@ -85,3 +87,24 @@ def test_the_driver_runs_on_workers_here(tmp_path):
     subprocess.run([*command, *options, "--overwrite"], check=True, timeout=240)  # from the checkpoint
     settings = {"n_clusters": 5, "n_landmarks": 50, "random_state": 0, "progress": False}
     assert (labels_at(result) == labels_on_threads(rows, "akkmeans", **settings)).all()
+
+
+@pytest.mark.slow
+def test_the_driver_runs_on_jobs_of_slurm(tmp_path):
+    """dask-jobqueue itself, with a Slurm that starts what is submitted here: the job scripts and options are real."""
+    pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install dask-jobqueue)")
+    (tmp_path / "bin").mkdir()
+    submit = f'#!/bin/bash\nsetsid bash "$1" > {tmp_path}/job-$$.log 2>&1 &\necho "Submitted batch job $!"\n'
+    for name, text in (("sbatch", submit), ("scancel", '#!/bin/bash\nkill -- -"$1"\n')):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    table, result = store_rows(tmp_path / "x.zarr", 20_000), tmp_path / "y.zarr"
+    options = ["--slurm", "--workers", "2", "--shared", str(tmp_path), "--clusters", "5", "--landmarks", "50"]
+    env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, str(FOLDER / "run.py"), table, str(result), *options, "--worker-memory", "2GiB"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(list(tmp_path.glob("job-*.log"))) >= 2
+    settings = {"n_clusters": 5, "n_landmarks": 50, "random_state": 0, "progress": False}
+    np.testing.assert_array_equal(labels_at(result), labels_on_threads(table, "akkmeans", **settings))

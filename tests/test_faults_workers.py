@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -114,6 +115,46 @@ def test_all_workers_are_killed_at_once(table, kernel, tmp_path, algo, n_workers
         assert not set(pids(client).values()) & set(workers.values())
         print(f"all {n_workers} killed, {algo}: {run.seconds:.1f} s")
     check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_workers_are_killed_ten_times_while_they_write_labels(table, kernel, tmp_path):
+    """Two of them in each run, when chunks of labels are there: no torn one, and nothing beside the result."""
+    settings, kills, seconds = {**settings_of("okfcm"), "kernel": kernel}, 0, []
+    rng = np.random.default_rng(0)
+    scratch, results = tmp_path / "scratch", tmp_path / "results"
+    scratch.mkdir()
+    results.mkdir()
+    expected = labels_on_threads(table, "okfcm", **{**settings, "kernel": Bumpy(".")})
+    with local_cluster(2) as client:
+        while kills < 10:
+            out, writing = results / f"{kills}.zarr", threading.Event()
+            noted = lambda stage, done, *_: writing.set() if stage == "labelling" and done else None  # noqa: B023, E731
+            more = {"client": client, "out": out, "scratch": scratch, "progress": noted}
+            run = Background(lambda: daskkcl.fit(table, "okfcm", **{**settings, **more}))  # noqa: B023
+            wait_until(lambda: writing.is_set() or not run.is_alive())  # noqa: B023
+            for _ in range(2):
+                time.sleep(0.2 * rng.random())
+                assert run.is_alive(), f"it is over: {run.error!r}"
+                os.kill(rng.choice(list(alive(client))), signal.SIGKILL)
+                kills += 1
+            run.result()
+            seconds.append(run.seconds)
+            np.testing.assert_array_equal(labels_at(out), expected)
+            assert os.listdir(scratch) == []
+            assert sorted(os.listdir(results)) == sorted({*os.listdir(results)} & {f"{n}.zarr" for n in range(kills)})
+            names = [file.name for file in out.rglob("*") if file.is_file()]
+            assert not [name for name in names if name != "zarr.json" and not name.isdecimal()]
+            run.answer = None
+        assert count_tasks(client) == 0
+    print(f"{kills} kills while {len(seconds)} runs wrote labels: {max(seconds):.1f} s at the most")
+
+
+def alive(client):
+    """Processes of workers that nannies have at this moment."""
+    nannies = client.cluster.workers.values()
+    return wait_until(lambda: [nanny.process.pid for nanny in nannies if nanny.process and nanny.process.pid])
 
 
 @pytest.mark.slow
@@ -278,7 +319,7 @@ def test_no_spill_no_pause_no_restart_at_the_limit(tmp_path, algo):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["akkmeans", "okfcm"])
+@pytest.mark.parametrize("algo", ["akkmeans", "okfcm", "pakcl"])
 def test_chunks_of_dask_and_shards_of_zarr_need_not_agree(tmp_path, algo):
     rows = make_rows(30_011)
     path = str(tmp_path / "x.zarr")
