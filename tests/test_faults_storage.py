@@ -36,6 +36,7 @@ from daskkcl.errors import (
 )
 from daskkcl.planning import make_plan
 from daskkcl.schedules import setup
+from daskkcl.schedules.checkpoint import Checkpoint
 
 N, D, CHUNK = 40_000, 4, 500
 HERE = Path(__file__).parent
@@ -597,8 +598,11 @@ def test_a_lock_is_renewed(tmp_path, monkeypatch):
 
 def test_what_killed_processes_left_is_put_in_order(tmp_path, X):
     dead = {**this_process(), "pid": 2**22 + 1}
-    scratch = tmp_path / "scratch"
-    for name, checkpoint in (("daskkcl-a", None), ("daskkcl-b", str(tmp_path / "none")), ("daskkcl-c", str(tmp_path))):
+    scratch, there = tmp_path / "scratch", str(tmp_path / "ckpt")
+    fit(X, "akkmeans", checkpoint=there)
+    run = Checkpoint(there).run
+    folders = [("daskkcl-a", None), ("daskkcl-b", str(tmp_path / "none"))]
+    for name, checkpoint in (*folders, ("daskkcl-0123456789abcdef", there), (f"daskkcl-{run}", there)):
         (scratch / name).mkdir(parents=True)
         (scratch / name / ".owner.json").write_text(json.dumps({**dead, "checkpoint": checkpoint}))
     (scratch / "daskkcl-d").mkdir()
@@ -613,8 +617,31 @@ def test_what_killed_processes_left_is_put_in_order(tmp_path, X):
     assert_array_equal(written(out)["labels"], old)
     fit(X, "pakcl", out=out, overwrite=True, scratch=scratch)
     gc.collect()
-    assert contents(scratch) == ["daskkcl-c", "daskkcl-d", "mine"]  # one whose checkpoint is there, one that lives
-    assert contents(tmp_path) == ["out.zarr", "scratch"]
+    # one of a run that has a checkpoint, one that lives
+    assert contents(scratch) == sorted([f"daskkcl-{run}", "daskkcl-d", "mine"])
+    assert contents(tmp_path) == ["ckpt", "out.zarr", "scratch"]
+
+
+def test_killed_while_it_made_its_checkpoint(tmp_path, path):
+    """It is there, and not yet whose it is: the next call is another run, and nobody goes on with this one's folder."""
+    code = """
+import os, signal, sys, daskkcl, zarr
+real = zarr.open_group
+def open_group(path, mode="r", **more):
+    group = real(path, mode=mode, **more)
+    if sys.argv[3] == "kill" and str(path).endswith("ckpt") and mode == "a":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return group
+zarr.open_group = open_group
+given = {"scratch": sys.argv[2] + "/scratch", "checkpoint": sys.argv[2] + "/ckpt", "n_landmarks": 30}
+daskkcl.fit(sys.argv[1], "akkmeans", 5, random_state=0, progress=False, **given)
+"""
+    codes = [
+        subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path), how], check=False).returncode
+        for how in ("kill", "let live")
+    ]
+    assert codes == [-signal.SIGKILL, 0]
+    assert contents(tmp_path / "scratch") == []
 
 
 def test_scratch_from_before_the_host_was_started_anew_is_not_believed(tmp_path):

@@ -149,7 +149,7 @@ def _remove_abandoned(folder: str) -> None:
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             owner = _owner(path) if name.startswith(_PREFIX) else {}
-            if owner and lives(owner) is False and not _goes_on(owner.get("checkpoint")):
+            if owner and lives(owner) is False and not _goes_on(owner.get("checkpoint"), name.removeprefix(_PREFIX)):
                 _remove(path)
             elif name.startswith(_PREFIX) and not owner and time.time() - os.stat(path).st_mtime > _UNSIGNED:
                 with contextlib.suppress(OSError):
@@ -177,11 +177,22 @@ def _owner(path: str) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def _goes_on(checkpoint: Any) -> bool:
-    """Say whether a checkpoint is still there that a folder belongs to; of one at a URL that is not known."""
+def _goes_on(checkpoint: Any, run: str) -> bool:
+    """Say whether there is a checkpoint of the run that a folder belongs to; of one at a URL that is not known.
+
+    A run that was killed before it wrote its number there is another one when it is begun again.
+    """
     if not isinstance(checkpoint, str):
         return False
-    return "://" in checkpoint or os.path.exists(checkpoint)
+    if "://" in checkpoint:
+        return True
+    try:
+        with open(os.path.join(checkpoint, "zarr.json"), encoding="utf-8") as file:
+            return run in file.read()
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return False
+    except OSError:  # a drive that does not answer
+        return True
 
 
 def _usable(path: str) -> bool:
