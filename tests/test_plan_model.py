@@ -98,6 +98,31 @@ def test_ten_thousand_million_rows_on_a_thousand_workers():
     assert "2.3 TiB" in text
 
 
+def seconds_of(n_rows, fast=(), **more):
+    rates = dict.fromkeys(fast, 1e15)
+    return costs(n_rows=n_rows, n_landmarks=500, rates=rates, **more).cpu_seconds
+
+
+def test_very_many_rows_go_through_loops_with_rates_of_their_own():
+    """From 4e8 kernel values on, of the Gaussian kernel in float32: neither before nor of another."""
+    own = ("fused_kernel", "fused_assign", "fused_sums")
+    for few in (
+        {"n_rows": 790_000},
+        {"n_rows": 900_000, "kernel": "laplacian"},
+        {"n_rows": 900_000, "dtype": "float64"},
+    ):
+        assert seconds_of(**few) == seconds_of(fast=own, **few)
+    many = {"n_rows": 900_000}
+    for rate in own:
+        assert seconds_of(**many) > 1.02 * seconds_of(fast=[rate], **many)
+    for rate in ("assign", "weigh", "sums"):
+        assert seconds_of(**many) == seconds_of(fast=[rate], **many)
+    assert seconds_of(**many) / 900_000 < seconds_of(790_000) / 790_000
+    fuzzy = {"n_rows": 900_000, "algo": "okfcm"}  # rows are measured by the loops, and met by numpy
+    assert seconds_of(**fuzzy) > seconds_of(fast=["fused_kernel"], **fuzzy)
+    assert seconds_of(**fuzzy) == seconds_of(fast=own[1:], **fuzzy)
+
+
 def test_what_does_not_fit_is_refused_as_fit_would():
     with pytest.raises(MemoryLimitError, match="kernel matrix"):
         costs("kkmeans", n_rows=10**6)
@@ -206,5 +231,18 @@ def test_a_run_takes_about_the_work_foretold(tmp_path, algo):
 
     path = write_table(tmp_path / "x.zarr", 300_000, 32, chunk_rows=20_000)
     found = compare(path, algo, "768MiB", **CASES[algo])
+    assert found["planned_cpu_seconds"] / 3 < found["cpu_seconds"] < 3 * found["planned_cpu_seconds"]
+    assert found["peak_bytes"] <= found["planned_bytes"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
+def test_a_run_of_very_many_rows_takes_about_the_work_foretold(tmp_path, algo):
+    """The same beyond 4e8 kernel values, where rows go through compiled loops."""
+    from benchmarks.capacity import compare
+    from benchmarks.memory import write_table
+
+    path = write_table(tmp_path / "x.zarr", 900_000, 32, chunk_rows=20_000)
+    found = compare(path, algo, "2GiB", n_clusters=10, n_landmarks=500)
     assert found["planned_cpu_seconds"] / 3 < found["cpu_seconds"] < 3 * found["planned_cpu_seconds"]
     assert found["peak_bytes"] <= found["planned_bytes"]

@@ -80,9 +80,9 @@ class Rates:
     loop: float = 6e9
     decode: float = 500e6
     scratch: float = 500e6
-    fused_kernel: float = 800e6
+    fused_kernel: float = 1e9
     fused_assign: float = 7e9
-    fused_sums: float = 3e9
+    fused_sums: float = 1.4e9
     task: float = 1000.0
     select: float = 100e6
     graphs: float = 60.0
