@@ -139,20 +139,20 @@ def _nothing_kept(*arguments, **options):
     return replace(setup.plan_run(*arguments, **options), keep="nothing")
 
 
-@pytest.mark.parametrize("where", ["_sums", "_move"])
+@pytest.mark.parametrize("where", ["subset_sums", "move_centres"])
 def test_an_error_of_one_thread_ends_all(X, where, monkeypatch):
     """Whoever waits for a thread that failed is told, and the error is the one that was raised."""
-    work, calls = getattr(crew.Crew, where), []
+    work, calls = getattr(crew, where), []
 
-    def fail(self, *arguments):
+    def fail(*arguments):
         calls.append(arguments)
         if len(calls) == 3:
             raise OSError("disk on fire")
-        return work(self, *arguments)
+        return work(*arguments)
 
-    monkeypatch.setattr(crew.Crew, where, fail)
+    monkeypatch.setattr(crew, where, fail)
     with dask.config.set(num_workers=3), pytest.raises(OSError, match="disk on fire"):
-        daskkcl.fit(X, "pakcl", n_landmarks=30, **{**SETTINGS, "n_clusters": 4})
+        daskkcl.fit(X, "pakcl", n_landmarks=30, **SETTINGS)
 
 
 def test_an_interrupted_graph_does_not_go_on_to_its_end(X, monkeypatch):

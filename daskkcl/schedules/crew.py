@@ -188,7 +188,7 @@ class Crew:
             rate = self.walk.rates((self.epoch * n + stop) / (self.walk.n_epochs * n))
             state = move_centres(self.state, sums, rate, self.reader.map_)
         except BaseException as error:
-            self.leave(error)
+            self._note(error)  # the barrier breaks by itself, and holds its lock now
             raise
         with self._moved:
             self.state, self.place = state, stop
@@ -196,10 +196,13 @@ class Crew:
 
     def leave(self, error: BaseException) -> None:
         """Let nobody wait for a thread that failed."""
+        self._note(error)
+        self._together.abort()
+
+    def _note(self, error: BaseException) -> None:
         with self._moved:
             self.error = self.error or error
             self._moved.notify()
-        self._together.abort()
 
 
 @task
