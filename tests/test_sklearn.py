@@ -1,6 +1,7 @@
 """The estimators are scikit-learn estimators: its own checks, and what its users do with them."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -88,9 +89,13 @@ def model(cls, blobs):
     return make(cls).fit(blobs[0])
 
 
+# Whether other seeds end in the same partition may depend on rounding, so on the machine: such a check may pass.
+LENIENT = {"xfail_strict": False} if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters else {}
+
+
 # the checks have data of few distinct rows, which can leave a cluster empty
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
-@parametrize_with_checks(checked(), expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(checked(), expected_failed_checks=expected_failed_checks, **LENIENT)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
