@@ -1,7 +1,6 @@
 """The estimators are scikit-learn estimators: its own checks, and what its users do with them."""
 
 import copy
-import inspect
 import pickle
 
 import numpy as np
@@ -62,7 +61,7 @@ def expected_failed_checks(estimator):
     # They take predict_proba for that of a classifier of four classes: test_sparse_input.py looks at memberships.
     of_classifiers = "the check reads the tags of a classifier, and a clusterer has none"
     expected = dict.fromkeys(["check_estimator_sparse_array", "check_estimator_sparse_matrix"], of_classifiers)
-    if starts_from_k_means:
+    if starts_from_k_means or estimator.get_params().get("form") == "literal":
         return expected
     # As for scikit-learn's own KMeans. From a given start weights are repetitions: test_fuzzy_weights.py.
     reason = "runs start from seeds drawn by row number, which repeating or removing rows changes"
@@ -89,15 +88,18 @@ def model(cls, blobs):
     return make(cls).fit(blobs[0])
 
 
-# Whether other seeds end in the same partition may depend on rounding, so on the machine: such a check may pass.
-LENIENT = {"xfail_strict": False} if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters else {}
-
-
 # the checks have data of few distinct rows, which can leave a cluster empty
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
-@parametrize_with_checks(checked(), expected_failed_checks=expected_failed_checks, **LENIENT)
+@parametrize_with_checks(checked(), expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+    literal = estimator.get_params().get("form") == "literal"
+    if not (literal and "sample_weight_equivalence" in str(check)):
+        check(estimator)
+        return
+    try:  # as above; but whether other seeds end in the same partition depends on rounding here, so on the machine
+        check(estimator)
+    except AssertionError:
+        pytest.xfail("runs start from seeds drawn by row number, which repeating or removing rows changes")
 
 
 def test_defaults_are_those_of_scikit_learn_and_init_only_stores(cls):

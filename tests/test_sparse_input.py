@@ -289,7 +289,8 @@ def test_streams_of_sparse_and_dense_portions(algorithm):
             model.partial_fit(rows.toarray() if k in dense else rows)
         labels.append(model.predict(X))
     assert normalized_mutual_info_score(groups, labels[0]) > 0.9
-    # Products of sparse and dense rows round otherwise, and clusters that have won about as often may change places.
+    # The first portion numbers the clusters. Its products round otherwise where it is dense, and on some machines the
+    # same clusters, with the same counts, then have other numbers.
     assert all(daskkcl.measures.ari(other, labels[0]) > 0.98 for other in labels[1:])
 
 
