@@ -11,3 +11,9 @@ def small_tiles():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("daskkcl.planning._MAX_TILE", SMALL_TILE)
         yield SMALL_TILE
+
+
+@pytest.fixture
+def small_subsets_dealt(monkeypatch):
+    """Let workers deal subsets that are so small that one of them would meet each alone."""
+    monkeypatch.setattr("daskkcl.schedules.problem._WHOLE_BYTES", 0)

@@ -201,7 +201,7 @@ def test_blocks_run_side_by_side(client, table, algo, name, more):
 
 
 @pytest.mark.slow
-def test_a_single_subset_is_dealt_over_workers(client, table):
+def test_a_single_subset_is_dealt_over_workers(client, table, small_subsets_dealt):
     """One subset of all rows: both workers measure parts of it, and measure ahead of the centres they will meet."""
     from distributed import get_task_stream
 
@@ -217,6 +217,23 @@ def test_a_single_subset_is_dealt_over_workers(client, table):
     assert sum(stop < first_move for spans in measured.values() for _, stop in spans) > 15_000 // 8192 + 1
 
 
+@pytest.mark.parametrize(
+    "rows, limit, whole", [(8192, "4GiB", 1), (30_000, "4GiB", 1), (30_000, "400MiB", 0), (40_000, "4GiB", 0)]
+)
+def test_workers_deal_very_large_subsets_only(rows, limit, whole):
+    """A subset is met whole where that is faster; one that would take much of the memory is dealt all the same."""
+    asked = {
+        "n_rows": 10**7,
+        "n_features": 32,
+        "n_clusters": 10,
+        "n_landmarks": 500,
+        "memory_limit": limit,
+        "rates": {},
+    }
+    plan = daskkcl.plan(algo="pakcl", subset_size=rows, workers=2, **asked).plan
+    assert (plan.layout("subsets").block_rows % rows == 0) == whole
+
+
 # --- traffic between workers -----------------------------------------------------------------------------------------
 
 
@@ -230,11 +247,14 @@ def received(client):
     [
         ("akkmeans", {"max_iter": 3}),
         ("pakcl", {"subset_size": 2_000, "max_epochs": 1}),
-        pytest.param("pakcl", {"subset_size": 25_000, "max_epochs": 1}, marks=pytest.mark.slow),
+        ("pakcl", {"subset_size": 5_000, "max_epochs": 1}),
+        pytest.param("pakcl", {"subset_size": 25_000, "max_epochs": 1}, marks=pytest.mark.slow),  # dealt
     ],
 )
-def test_neither_rows_nor_measurements_travel_between_workers(client, tmp_path, algo, more):
+def test_neither_rows_nor_measurements_travel_between_workers(client, tmp_path, request, algo, more):
     """Chunks that fit neither the blocks nor one another: workers exchange maps, centres and sums all the same."""
+    if more.get("subset_size") == 25_000:
+        request.getfixturevalue("small_subsets_dealt")
     path = store_rows(tmp_path / "x.zarr", 60_000, d=32, chunk=2_700)
     before = received(client)
     daskkcl.fit(path, algo, 5, n_landmarks=20, random_state=0, client=client, progress=False, **more)
@@ -259,12 +279,15 @@ def test_what_waits_on_a_worker_tells_its_size():
     "algo, more",
     [
         *((algo, {}) for algo in ("akkmeans", "okfcm", "pakcl", "akcl", "rsekfcm")),
+        ("pakcl", {"subset_size": 4_500, "max_epochs": 2}),
         ("pakcl", {"subset_size": 5_000, "max_epochs": 2}),  # dealt
         ("skkmeans", {"n_landmarks": None, "buffer_size": 100}),
     ],
 )
-def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, algo, more):
+def test_a_plan_knows_the_graphs_and_tasks_of_a_run(client, table, monkeypatch, request, algo, more):
     """What they cost can be measured on any cluster; how many there are must not be wrong by a factor of two."""
+    if more.get("subset_size") == 5_000:
+        request.getfixturevalue("small_subsets_dealt")
     from daskkcl.schedules.cluster import Cluster
 
     sent, submit = [], Cluster.submit

@@ -36,6 +36,7 @@ def small_pieces(monkeypatch):
         monkeypatch.setattr(f"daskkcl.{module}.piece_rows", lambda n_clusters: PIECE)
     monkeypatch.setattr("daskkcl.schedules.dealt._GRAPH_PARTS", 3)  # subsets lie across graphs
     monkeypatch.setattr("daskkcl.schedules.crew._GRAPH_SUBSETS", 1)
+    monkeypatch.setattr("daskkcl.schedules.problem._WHOLE_BYTES", 0)  # also on workers
 
 
 @pytest.fixture(scope="module")

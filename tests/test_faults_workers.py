@@ -219,7 +219,9 @@ def test_the_scheduler_is_killed_and_a_new_one_goes_on(table, kernel, tmp_path, 
     [("akkmeans", False), ("okfcm", False), ("akkmeans", True)]
     + [(algo, False) for algo in ("pakcl", "dealt", "akcl", "spkfcm", "skkmeans")],
 )
-def test_a_block_that_kills_its_worker_is_named(tmp_path, algo, lazy):
+def test_a_block_that_kills_its_worker_is_named(tmp_path, request, algo, lazy):
+    if algo == "dealt":
+        request.getfixturevalue("small_subsets_dealt")
     rows, fatal = make_rows(N_ROWS), 23_456
     key = as_key(0).child("order", 0)
     assert fatal not in key.rows(N_ROWS, 0, 2000)  # the sample is measured here

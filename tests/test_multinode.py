@@ -195,8 +195,10 @@ def test_the_way_to_the_scheduler_is_cut(network, cluster, tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 @pytest.mark.parametrize("algo", FAMILIES)
-def test_traffic_does_not_grow_with_the_rows(network, client, tmp_path, algo):
+def test_traffic_does_not_grow_with_the_rows(network, client, tmp_path, request, algo):
     """Four times the rows, the same number of rounds: the wire carries maps, centres and sums, not rows."""
+    if algo == "pakcl, dealt":
+        request.getfixturevalue("small_subsets_dealt")
     sent, rows_bytes = {}, {}
     settings = {**SETTINGS, "n_landmarks": 100, "scratch": str(tmp_path), "client": client, **FAMILIES[algo]}
     settings = {name: value for name, value in settings.items() if value is not None}

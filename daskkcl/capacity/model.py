@@ -72,7 +72,7 @@ def forecast_run(
 
     if passes is not None and not passes > 0:
         raise InvalidInputError(f"passes={passes!r}: pass the number of passes over the data to reckon with.")
-    problem = make_problem(estimator, source, Key(0))
+    problem = replace(make_problem(estimator, source, Key(0)), on_workers=bool(workers))
     settings = estimator._settings(problem)
     threads = threads or cpu_count()
     engine = (

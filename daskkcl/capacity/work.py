@@ -218,7 +218,7 @@ def _subsets(run: _Run) -> Work:
     subset = getattr(run.settings, "subset_rows", 1)
     if getattr(run.estimator, "subset_size", 1) != 1:  # PAKCL: a product for a subset, then the next
         update = 3 * p.c * p.n_measurements * n * times / max(1, subset)
-        dealt = is_dealt(subset, p.c)
+        dealt = is_dealt(subset, p.c, p.whole_rows)
         dual = p.c * p.n_measurements**2 * n * times / max(1, subset) if p.recipe.name == "landmarks" else 0
         return Work(
             times,

@@ -163,6 +163,7 @@ class KernelClusterer(Answers):
                 weights=weights,
                 weight_unit=unit,
                 durable=saved.path is not None,
+                on_workers=not engine.local,
             )
             if weights is not None and problem.recipe.n_streams:
                 raise weights_refused(problem)

@@ -189,7 +189,7 @@ class PAKCL(CompetitiveStream, _Competitive):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
-        dealt = is_dealt(rows, problem.c)
+        dealt = is_dealt(rows, problem.c, problem.whole_rows)
         if dealt:  # met piece by piece
             rows = piece_rows(problem.c)
         met = 0 if problem.many else problem.c * (2 * itemsize + 8)  # of many centres, a slice of rows at a time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -302,7 +302,7 @@ class _Runs:
 
     def _share(self, model: Any, n_fits: int) -> Shared | None:
         rows = open_rows(model, *self.where, True, self.feature_dim)
-        problem = make_problem(model, rows, model._key())
+        problem = replace(make_problem(model, rows, model._key()), on_workers=not self.engine.local)
         if not (model._by_measurements() and can_share(problem, self.engine)):
             return None
         stages, _, n_passes, scratch_bytes = model._stages(problem, model._settings(problem))

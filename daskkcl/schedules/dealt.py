@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ..blocks.sources import ArraySource
-from ..maps.base import Map
 from ..random import FixedOrder, Key
 from ..rules.competitive import SubsetSums, Winners, loop_of, move_centres, piece_rows, subset_sums
 from .crew import measured_part, meet_together
@@ -38,21 +37,23 @@ _MOST_PARTS = 128  # of a subset on a cluster: more keep its scheduler longer th
 LEAST_DEALT = 1024  # of a subset that is worth dealing where rows are measured and met in one compiled loop
 
 
-def is_dealt(subset_rows: int, n_clusters: int) -> bool:
-    """Return whether subsets are so large that they are dealt anywhere.
+def is_dealt(subset_rows: int, n_clusters: int, whole_rows: int = 0) -> bool:
+    """Return whether subsets are so large that they are dealt: they have more pieces than one, and more than
+    `whole_rows` rows.
 
     Examples
     --------
-    >>> is_dealt(4000, 10), is_dealt(10_000, 10), is_dealt(20_000, 10_000)
-    (False, True, False)
+    >>> is_dealt(4000, 10), is_dealt(10_000, 10), is_dealt(20_000, 10_000), is_dealt(10_000, 10, 30_000)
+    (False, True, False, False)
     """
-    return subset_rows >= 2 * piece_rows(n_clusters)
+    return subset_rows >= 2 * piece_rows(n_clusters) and subset_rows > whole_rows
 
 
-def worth_dealing(engine: Engine, walk: Walk, state: Winners, map_: Map) -> bool:
+def worth_dealing(setup: Setup, walk: Walk, state: Winners) -> bool:
     """Return whether subsets are dealt here: threads that have compiled loops wait for one another but shortly."""
-    loops = engine.local and loop_of(state, map_, walk.indexed) is not None
-    return is_dealt(walk.subset_rows, len(state.counts)) or (loops and walk.subset_rows >= LEAST_DEALT)
+    loops = setup.engine.local and loop_of(state, setup.map_, walk.indexed) is not None
+    planned = is_dealt(walk.subset_rows, len(state.counts), setup.problem.whole_rows)
+    return planned or (loops and walk.subset_rows >= LEAST_DEALT)
 
 
 def meet_dealt(setup: Setup, state: Winners, epoch: int, begin: int, walk: Walk) -> Iterator[tuple[Winners, int]]:

@@ -28,6 +28,7 @@ __all__ = ["SAMPLE_ROWS", "STRIP_ROWS", "STRIP_THREADS", "Problem"]
 
 SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
+_WHOLE_BYTES = 64 * 2**20  # measurements of a subset that is not worth dealing on a cluster
 _WIDE_BYTES = 48  # a column of sparse rows: means and spreads of a sample, where entries of the landmarks begin
 STRIP_ROWS, STRIP_THREADS = 128, 4  # of products of the sample: rows at a time, and at most so many threads
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
@@ -54,6 +55,7 @@ class Problem:
     indexed: bool = False  # rows meet only the centres that an index finds near them
     durable: bool = False  # whether the run has a checkpoint, and is to find again what it left in scratch
     read: Source | None = None  # what is read in place of the rows, if they are measured already
+    on_workers: bool = False  # whether workers of a cluster meet the rows, not threads of this process
 
     @property
     def n_rows(self) -> int:
@@ -120,6 +122,12 @@ class Problem:
     def measured_bytes(self) -> int:
         """The measurements of a row."""
         return (self.n_measurements + 1) * self.dtype.itemsize
+
+    @property
+    def whole_rows(self) -> int:
+        """Rows of a subset that a worker meets alone, though they could be dealt: centres are long on their way."""
+        most = min(_WHOLE_BYTES, (self.memory_limit or 2**40) // 16)
+        return most // self.measured_bytes if self.on_workers else 0
 
     @property
     def tile_bytes(self) -> int:

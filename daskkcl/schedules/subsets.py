@@ -91,7 +91,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     converged = bool(moves) and moves[-1] < walk.tol
-    dealt = worth_dealing(setup.engine, walk, state, setup.map_)
+    dealt = worth_dealing(setup, walk, state)
     meet = meet_dealt if dealt else partial(_meet_blocks, waiting=[])
     for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
         for state, position in meet(setup, state, epoch, position, walk):  # noqa: B020
