@@ -6,7 +6,7 @@ measurement towards theirs: both are the same linear map of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +120,7 @@ def subset_sums(
     """Find the winners of (a part of) a subset with centres and frequencies held, and sum what each has won."""
     fused = loop_of(state, map_, indexed)
     if fused is not None:
-        return _summed(fused, lambda S: fused.meet_measured(Z, valid, S)[0])
+        return _summed(fused, lambda S: [fused.meet_measured(Z, valid, S)[0]])
     index = CentreIndex.of(state.centres) if indexed else None
     c, step = len(state.counts), piece_rows(len(state.counts))
     pieces = []
@@ -140,14 +140,14 @@ def loop_of(state: Winners, map_: Map, indexed: bool) -> Fused | None:
     return None if indexed else Fused.of(map_, state.centres, state.rule)
 
 
-def sums_of_rows(fused: Fused, rows: Floats, clean: Clean) -> SubsetSums:
-    """Return the same as `subset_sums` of rows that are not measured yet."""
-    return _summed(fused, lambda S: fused.meet_rows(rows, clean, S)[0])
+def sums_of_rows(fused: Fused, parts: Iterable[tuple[Floats, Clean]]) -> SubsetSums:
+    """Return the same as `subset_sums` of rows that are not measured yet; each part has what cleans its rows."""
+    return _summed(fused, lambda S: [fused.meet_rows(rows, clean, S)[0] for rows, clean in parts])
 
 
-def _summed(fused: Fused, meet: Callable[[ExactSum], NDArray[np.intp]]) -> SubsetSums:
+def _summed(fused: Fused, meet: Callable[[ExactSum], list[NDArray[np.intp]]]) -> SubsetSums:
     S = ExactSum.zeros(fused.centres.coefficients.shape)
-    labels = meet(S)
+    labels = np.concatenate([np.empty(0, dtype=np.intp), *meet(S)])
     return SubsetSums(S.settled(), np.bincount(labels[labels >= 0], minlength=len(S.high)))
 
 

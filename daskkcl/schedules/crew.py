@@ -1,8 +1,8 @@
 """Subset after subset met by all threads of this process together (PAKCL).
 
-Each thread has a part of every subset, measures and meets it, and waits for the others; the last to come moves the
-centres. What a part gives are sums that do not depend on how a subset was divided. A task for each part was slower: a
-part takes some milliseconds, and handing out tasks one or two.
+Each thread takes slices of the subset, measures and meets them, and waits for the others when none is left; the last to
+come moves the centres. What a thread gives are sums that do not depend on who met which slice. A task for each part was
+slower: a part takes some milliseconds, and handing out tasks one or two.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..rules.competitive import (
     subset_sums,
     sums_of_rows,
 )
+from ..rules.fused import Clean, Fused
 from .engine import Engine
 from .graph import Graph
 from .measuring import BadRowError, Measured, Reader, clean_rows, measure_block, task
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Crew", "measured_part", "meet_together"]
 
 _GRAPH_SUBSETS, _GRAPH_ROWS = 64, 2**20  # met in one graph: a checkpoint and a progress step follow each
+_LEAST_TAKEN = 512  # rows that a thread takes at once: half a millisecond of work
 
 
 def meet_together(
@@ -105,14 +107,13 @@ class Crew:
         self._span = portions.source.bucket_rows if isinstance(portions.source, Shuffled) else most_rows
         self._found: list[SubsetSums | None] = [None] * members
         self._together = threading.Barrier(members, self._move)
-        self._moved = threading.Condition()
+        self._moved, self._taking, self._next = threading.Condition(), threading.Lock(), first
 
     def work(self, seat: int) -> None:
-        """Meet a part of every subset."""
+        """Meet slices of every subset."""
         while self.place < self.last:
             try:
-                found = [self._sums(start, stop) for start, stop in self._slices(*self._part(seat))]
-                self._found[seat] = SubsetSums.combine(found) if found else None
+                self._found[seat] = self._sums()
             except BaseException as error:
                 self.leave(error)
                 raise
@@ -122,9 +123,12 @@ class Crew:
                 raise (self.error or RuntimeError("threads that met subsets together were stopped")) from None
 
     def read_ahead(self) -> None:
-        """Get rows ready as long as somebody is going to meet them: no more than the portion after the present one."""
+        """Get rows ready as long as somebody is going to meet them: no more than the portion after the present one.
+
+        The first rows of those who meet the next subsets are among them.
+        """
         size = self.portions.fetched_rows
-        for number in range(self.place // size, -(-self.last // size)):
+        for number in range(self.place // size, -(-min(self.portions.n_rows, self.last + size) // size)):
             with self._moved:
                 self._moved.wait_for(partial(self._reached, (number - 1) * size))
             if self._over:
@@ -142,43 +146,61 @@ class Crew:
     def _stop(self) -> int:
         return min(self.last, self.place + self.walk.subset_rows)
 
-    def _part(self, seat: int) -> tuple[int, int]:
-        """Return the places of a thread's part of the present subset: whole units, about as many for each."""
-        units = -(-(self._stop - self.place) // self._unit)
-        start, stop = (min(self._stop, self.place + i * units // self.members * self._unit) for i in (seat, seat + 1))
-        return start, stop
+    def _slices(self) -> Iterator[tuple[int, int]]:
+        """Yield the places of slices of the present subset that nobody has taken, as long as there are any.
 
-    def _slices(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut a part into whole units that lie in one bucket, so that their rows need not be copied; a few do not."""
-        while start < stop:
-            within = (start // self._span + 1) * self._span - start
-            end = stop if stop - start <= within else start + max(within // self._unit, 1) * self._unit
-            yield start, min(end, stop)
-            start = end
+        They are large at first and small in the end, so that threads are ready at about the same time also where one
+        of them was held up: by the thread that reads ahead, or by other processes.
+        """
+        while True:
+            with self._taking:
+                start, stop = self._next, self._stop
+                if self.error is not None:
+                    raise self.error
+                if start == stop:
+                    return
+                share = max(_LEAST_TAKEN, 3 * (stop - start) // (4 * self.members))
+                self._next = stop = min(stop, start + self._whole(start, max(1, share // self._unit) * self._unit))
+            yield start, stop
 
-    def _sums(self, start: int, stop: int) -> SubsetSums:
-        """Return what the rows at some places do to the centres: measured and met while they are in the cache."""
-        if self.error is not None:
-            raise self.error
-        state, reader, indexed, sums = self.state, self.reader, self.walk.indexed, []
-        order, n_rows, rows = self.portions.key, self.portions.n_rows, self.portions.rows(start, stop)
+    def _whole(self, start: int, size: int) -> int:
+        """Return as many rows, or fewer: whole units in one bucket need not be copied; a few that lie in two are."""
+        within = (start // self._span + 1) * self._span - start
+        return size if size <= within else max(within // self._unit, 1) * self._unit
+
+    def _sums(self) -> SubsetSums | None:
+        """Return what the slices that this thread takes do to the centres: measured and met while in the cache."""
+        state, reader, indexed = self.state, self.reader, self.walk.indexed
         fused = loop_of(state, reader.map_, indexed)
         if fused is not None:
-            # All rows at once; but of very wide ones tiles are smaller than the steps of the loop, and products must
-            # have the same rows as where parts are measured first.
-            step = reader.tile_rows if reader.tile_rows % fused.columns.step_rows else len(rows)
-            with _row_numbers(start, n_rows, order):
-                for first in range(0, len(rows), step):
-                    clean = partial(clean_rows, start=first, nan=reader.nan, dtype=reader.map_.dtype)
-                    sums.append(sums_of_rows(fused, rows[first : first + step], clean))
-            return SubsetSums.combine(sums)
-        step = piece_rows(len(state.counts))
-        for first in range(0, len(rows), step):
-            part = measured_part(rows[first : first + step], start + first, n_rows, order, reader, borrow=True)
-            assert part.Z is not None
-            sums.append(subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed))
-            part.give_back(reader)
-        return SubsetSums.combine(sums)
+            return sums_of_rows(fused, self._rows_to_meet(fused))
+        sums, step = [], piece_rows(len(state.counts))
+        for start, stop in self._slices():
+            rows = self.portions.rows(start, stop)
+            for first in range(0, len(rows), step):
+                piece, order = rows[first : first + step], self.portions.key
+                part = measured_part(piece, start + first, self.portions.n_rows, order, reader, borrow=True)
+                assert part.Z is not None
+                sums.append(subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed))
+                part.give_back(reader)
+        return SubsetSums.combine(sums) if sums else None
+
+    def _rows_to_meet(self, fused: Fused) -> Iterator[tuple[Any, Clean]]:
+        """Yield the rows of slices, and what to do with those that are no numbers.
+
+        All rows of a slice at once; but of very wide ones tiles are smaller than the steps of the loop, and products
+        must have the same rows as where parts are measured first.
+        """
+        tile = self.reader.tile_rows
+        for start, stop in self._slices():
+            rows = self.portions.rows(start, stop)
+            step = tile if tile % fused.columns.step_rows else len(rows)
+            for first in range(0, len(rows), step):
+                yield rows[first : first + step], partial(self._clean, start + first)
+
+    def _clean(self, place: int, rows: Any) -> tuple[Any, Any]:
+        with _row_numbers(place, self.portions.n_rows, self.portions.key):
+            return clean_rows(rows, start=0, nan=self.reader.nan, dtype=self.reader.map_.dtype)
 
     def _move(self) -> None:
         """Move the centres after a subset: done by one thread, while the others wait."""
@@ -191,7 +213,7 @@ class Crew:
             self._note(error)  # the barrier breaks by itself, and holds its lock now
             raise
         with self._moved:
-            self.state, self.place = state, stop
+            self.state, self.place, self._next = state, stop, stop
             self._moved.notify()
 
     def leave(self, error: BaseException) -> None:
