@@ -27,6 +27,7 @@ __all__ = [
     "peak_bytes",
     "return_large_arrays",
     "resident_bytes",
+    "settled_bytes",
     "single_threaded",
     "version",
 ]
@@ -143,6 +144,18 @@ def return_large_arrays(tight: bool = True) -> None:
         library = ctypes.CDLL(None)
         for option, value in (_TIGHT if tight else _ROOMY).items():
             library.mallopt(option, value)
+
+
+def settled_bytes() -> int:
+    """Return the resident size of the process after the C library gave back what is free.
+
+    What an earlier run left in its arenas is used again by the next one, and would be counted twice.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes()
 
 
 class Buffers:

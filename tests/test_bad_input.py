@@ -583,13 +583,13 @@ def test_a_limit_below_the_process(refuses, untouchable, algo, limit):
 
 @pytest.mark.parametrize("algo", [*ALGORITHMS, "literal"])
 def test_a_limit_below_the_floor(fit, algo, tmp_path):
-    from daskkcl.system import parse_bytes, resident_bytes
+    from daskkcl.system import parse_bytes, settled_bytes
 
     store = MemoryStore()
     zarr.create_array(store, shape=(50_000, 200), chunks=(1000, 200), dtype="f4")
     data = zarr.open_array(Untouchable(store), mode="r")
     form = {"algo": "okfcm", "form": "literal", "n_landmarks": None} if algo == "literal" else {"algo": algo}
-    limit = resident_bytes() + 2**20
+    limit = settled_bytes() + 2**20
     with pytest.raises(MemoryLimitError) as caught:
         fit(data, **{"n_landmarks": 4000, "memory_limit": limit, **form})
     error = caught.value
@@ -602,13 +602,13 @@ def test_a_limit_below_the_floor(fit, algo, tmp_path):
 
 
 def test_chunks_that_do_not_fit(fit):
-    from daskkcl.system import resident_bytes
+    from daskkcl.system import settled_bytes
 
     store = MemoryStore()
     zarr.create_array(store, shape=(2_000_000, 100), chunks=(2_000_000, 100), dtype="f4")
     data = zarr.open_array(Untouchable(store), mode="r")
     with pytest.raises(MemoryLimitError, match="store the data in smaller chunks"):
-        fit(data, memory_limit=resident_bytes() + 2**28)
+        fit(data, memory_limit=settled_bytes() + 2**28)
 
 
 @pytest.mark.parametrize(

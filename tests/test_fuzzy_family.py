@@ -18,7 +18,7 @@ import daskkcl
 from daskkcl import FCM, KFCM, OnlineKFCM, RandomSampleKFCM, SinglePassKFCM
 from daskkcl.errors import DaskkclWarning, InvalidInputError, MemoryLimitError
 from daskkcl.random import Key
-from daskkcl.system import resident_bytes
+from daskkcl.system import settled_bytes
 
 N = 150
 X = make_rows(N, seed=3)
@@ -382,7 +382,7 @@ def test_kfcm_refuses_a_kernel_matrix_that_does_not_fit():
     store = MemoryStore()
     zarr.create_array(store, shape=(60_000, 3), chunks=(1000, 3), dtype="f4")
     data = zarr.open_array(Untouchable(store), mode="r")
-    limit = resident_bytes() + 150 * 2**20
+    limit = settled_bytes() + 150 * 2**20
     error = refused(
         KFCM(C, memory_limit=limit, missing="fill"), "rsekfcm", "spkfcm", "okfcm", "60,000", data=data,
         error=MemoryLimitError,

@@ -26,7 +26,7 @@ from daskkcl.errors import (
 )
 from daskkcl.kernels.rows import SparseRows
 from daskkcl.random import Key
-from daskkcl.system import resident_bytes
+from daskkcl.system import settled_bytes
 
 N, D = 700, 60
 ALGORITHMS = sorted(daskkcl.algorithms())
@@ -175,7 +175,7 @@ def test_same_labels_under_a_limit_and_from_scratch(algorithm, tmp_path):
     X, _ = make_rows(4000)
     wanted = fit(X, algorithm).labels_
     data = as_group(X, 900, store=tmp_path / "rows.zarr")
-    limit = resident_bytes() + 220 * 2**20  # of this process, which other tests have made large
+    limit = settled_bytes() + 220 * 2**20  # of this process, which other tests have made large
     limited = fit(data, algorithm, memory_limit=limit, scratch=str(tmp_path))
     assert_array_equal(np.asarray(limited.labels_), wanted)
 
@@ -651,7 +651,7 @@ def test_sparse_rows_enter_a_buffer():
 
 def test_what_needs_dense_rows_is_refused_when_they_do_not_fit():
     wide = sp.random_array((2000, 400_000), density=1e-5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
-    limit = resident_bytes() + 600 * 2**20  # of this process, which other tests have made large
+    limit = settled_bytes() + 600 * 2**20  # of this process, which other tests have made large
     assert len(set(fit(wide, kernel="cosine", n_landmarks=50, memory_limit=limit).labels_)) > 1
     for parameters in ({"map": "identity"}, {"map": "rff"}, {"kernel": "laplacian"}):
         with pytest.raises(MemoryLimitError):
@@ -664,7 +664,7 @@ def test_answers_of_wide_sparse_rows_are_planned_by_their_entries(algorithm):
     wide = sp.random_array((2000, 400_000), density=5e-5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
     size = {"buffer_size": 200} if algorithm == "skkmeans" else {"n_landmarks": 50}
     model = fit(wide, algorithm, kernel="cosine", **size)
-    limit = resident_bytes() + 200 * 2**20
+    limit = settled_bytes() + 200 * 2**20
     assert_array_equal(model.predict(wide, memory_limit=limit), model.labels_)
     assert model.transform(wide, memory_limit=limit).shape == (2000, 4)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import ClusterError, DaskkclError, KilledWorkerError, LostSchedulerError, StorageError
 from ..rules.fused import warm_up as load_fused
-from ..system import available_bytes, resident_bytes, return_large_arrays, version
+from ..system import available_bytes, return_large_arrays, settled_bytes, version
 from .graph import Constant, Graph, is_large
 
 __all__ = ["Cluster", "Worker"]
@@ -397,7 +397,7 @@ def describe_worker(modules: list[str], dask_worker: Any) -> Worker:
     if _LOOPS in modules:
         load_fused()
     return_large_arrays()
-    base, manager = resident_bytes(), dask_worker.memory_manager
+    base, manager = settled_bytes(), dask_worker.memory_manager
     limit = int(manager.memory_limit or 0)
     # The managed part may take `target` of the limit, the process `spill` of it, before dask writes data to disk.
     most = [share * limit + extra for share, extra in ((manager.memory_target_fraction, base),) if share]

@@ -31,7 +31,7 @@ from ..planning import Layout, Plan, Stage, make_plan, more_memory
 from ..rules.counting import MAX_ROWS
 from ..rules.fused import warm_up as load_fused
 from ..rules.many import warm_up
-from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays
+from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays, settled_bytes
 from .checkpoint import Checkpoint
 from .cluster import Cluster, Worker
 from .data import load_rows
@@ -151,6 +151,11 @@ def plan_run(
     return plan_stages(engine, stages, problem.n_rows, problem.memory_limit, keep, spill_bytes, scratch_bytes)
 
 
+def _base_bytes(memory_limit: int | None) -> int:
+    """Return what this process takes before a run; where memory is limited, without what it could give back."""
+    return resident_bytes() if memory_limit is None else settled_bytes()
+
+
 def plan_stages(
     engine: Engine,
     stages: list[Stage],
@@ -164,7 +169,7 @@ def plan_stages(
     """Plan any work on rows, here or on workers, or refuse before anything is read."""
     if engine.cluster is not None:
         return _plan_on_workers(engine.cluster, stages, n_rows, memory_limit, keep, spill_bytes, scratch_bytes)
-    limit, base = memory_limit or default_limit(), resident_bytes()
+    limit, base = memory_limit or default_limit(), _base_bytes(memory_limit)
     _check_base(limit, base, "the process")
     return make_plan(
         [replace(stage, readers=min(stage.readers, engine.readers)) for stage in stages],
@@ -220,7 +225,7 @@ def _plan_on_workers(
     )
     if not here:
         return plan
-    base = resident_bytes()
+    base = _base_bytes(memory_limit)
     limit = base + min(memory_limit or 2**62, int(0.6 * available_bytes()))
     return replace(plan, driver=make_plan(here, n_rows, limit, base, 1))
 
