@@ -1,12 +1,17 @@
 """What users of a cluster do that nobody foresaw: the same labels, or an answer that says what to do."""
 
 import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from cluster_tools import labels_on_threads, local_cluster, store_rows
+from cluster_tools import labels_at, labels_on_threads, local_cluster, store_rows, wait_until
 
 import daskkcl
 from daskkcl.errors import CheckpointError, ClusterError, InvalidInputError, MemoryLimitError, StorageError
@@ -165,3 +170,68 @@ def test_places_that_cannot_be_written(tmp_path, table):
         daskkcl.fit(table, "akkmeans", checkpoint=tmp_path / "file" / "run.ckpt", **SETTINGS)
     with pytest.raises(StorageError, match=r"(?i)scratch"):
         daskkcl.fit(table, "pakcl", scratch=tmp_path / "file", **SETTINGS)
+
+
+# --- a Gateway --------------------------------------------------------------------------------------------------------
+
+
+_GATEWAY = """
+c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
+c.DaskGateway.address = "127.0.0.1:0"
+c.Proxy.address = "127.0.0.1:{http}"
+c.Proxy.tcp_address = "127.0.0.1:{tcp}"
+c.UnsafeLocalBackend.clusters_directory = "{folder}"
+c.ClusterConfig.scheduler_cmd = [{python!r}, "-m", "dask", "scheduler"]
+c.ClusterConfig.worker_cmd = [{python!r}, "-m", "dask", "worker"]
+c.ClusterConfig.worker_cores = 1
+c.ClusterConfig.worker_memory = "2 G"
+"""
+
+
+_THROUGH_THE_GATEWAY = """
+import json, sys, daskkcl
+from dask_gateway import Gateway
+http, tcp, table, folder, settings = json.loads(sys.argv[1])
+gateway = Gateway(f"http://127.0.0.1:{http}", proxy_address=f"gateway://127.0.0.1:{tcp}", auth="basic")
+with gateway.new_cluster() as cluster:
+    cluster.scale(2)
+    with cluster.get_client() as client:
+        client.wait_for_workers(2, timeout=120)
+        for algo in ("akkmeans", "pakcl"):
+            daskkcl.fit(table, algo, **settings, client=client, scratch=folder, out=f"{folder}/{algo}.zarr")
+"""
+
+
+@contextlib.contextmanager
+def gateway(folder):
+    """The ports of a Gateway that starts schedulers and workers on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = {"http": one.getsockname()[1], "tcp": other.getsockname()[1]}
+    (folder / "config.py").write_text(_GATEWAY.format(folder=folder, python=sys.executable, **ports))
+    serve = "import sys; from dask_gateway_server.app import main; sys.exit(main())"
+    with open(folder / "log", "wb") as log:
+        server = python(serve, "--config", str(folder / "config.py"), stdout=log, stderr=log)
+    try:
+        routes = b"200 GET /api/v1/routes"  # the proxy knows where to go
+        wait_until(lambda: routes in (folder / "log").read_bytes() or server.poll() is not None)
+        yield tuple(ports.values())
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def python(*arguments, **options):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen([sys.executable, "-c", *arguments], env=env, **options)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_a_gateway(tmp_path, table):
+    """Another way to the scheduler (a proxy, TLS), and the same labels."""
+    for name in ("dask_gateway", "dask_gateway_server"):
+        pytest.importorskip(name, reason="needs a Gateway (pip install dask-gateway 'dask-gateway-server[local]')")
+    with gateway(tmp_path) as ports:
+        given = json.dumps([*ports, table, str(tmp_path), SETTINGS])
+        assert python(_THROUGH_THE_GATEWAY, given).wait(300) == 0
+    for algo in ("akkmeans", "pakcl"):
+        np.testing.assert_array_equal(labels_at(tmp_path / f"{algo}.zarr"), labels_on_threads(table, algo, **SETTINGS))
