@@ -201,6 +201,28 @@ def test_blocks_run_side_by_side(client, table, algo, name, more):
 
 
 @pytest.mark.slow
+def test_rows_are_read_and_measured_while_others_meet_the_centres(client, tmp_path):
+    """Subsets follow one another; what they take is there when their turn comes."""
+    from distributed import get_task_stream
+
+    kernel, path = Bumpy(tmp_path, seconds=0.02), store_rows(tmp_path / "x.zarr", 60_000)
+    more = {"subset_size": 100, "max_epochs": 1, "kernel": kernel, "memory_limit": "600MiB"}
+    with get_task_stream(client) as stream:
+        daskkcl.fit(path, "pakcl", 5, n_landmarks=100, random_state=0, client=client, progress=False, **more)
+    measured, met = (spans_of(stream.data, name) for name in ("measure_subsets", "meet_subsets"))
+    busy = sum(stop - start for spans in met.values() for start, stop in spans)
+    together = sum(
+        max(0.0, min(stop, end) - max(start, begin))
+        for worker, spans in met.items()
+        for start, stop in spans
+        for other in measured.keys() - {worker}
+        for begin, end in measured[other]
+    )
+    print(f"{together / busy:.2f} of {busy:.2f} s, {sum(map(len, met.values()))} blocks")
+    assert together > 0.5 * busy
+
+
+@pytest.mark.slow
 def test_a_single_subset_is_dealt_over_workers(client, table, small_subsets_dealt):
     """One subset of all rows: both workers measure parts of it, and measure ahead of the centres they will meet."""
     from distributed import get_task_stream
