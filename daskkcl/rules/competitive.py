@@ -142,13 +142,15 @@ def loop_of(state: Winners, map_: Map, indexed: bool) -> Fused | None:
 
 def sums_of_rows(fused: Fused, parts: Iterable[tuple[Floats, Clean]]) -> SubsetSums:
     """Return the same as `subset_sums` of rows that are not measured yet; each part has what cleans its rows."""
-    return _summed(fused, lambda S: [fused.meet_rows(rows, clean, S)[0] for rows, clean in parts])
+    return _summed(fused, lambda S: (fused.meet_rows(rows, clean, S)[0] for rows, clean in parts))
 
 
-def _summed(fused: Fused, meet: Callable[[ExactSum], list[NDArray[np.intp]]]) -> SubsetSums:
-    S = ExactSum.zeros(fused.centres.coefficients.shape)
-    labels = np.concatenate([np.empty(0, dtype=np.intp), *meet(S)])
-    return SubsetSums(S.settled(), np.bincount(labels[labels >= 0], minlength=len(S.high)))
+def _summed(fused: Fused, meet: Callable[[ExactSum], Iterable[NDArray[np.intp]]]) -> SubsetSums:
+    c, m = fused.centres.coefficients.shape
+    S, won = ExactSum.zeros((c, m)), np.zeros(c, dtype=np.intp)
+    for labels in meet(S):
+        won += np.bincount(labels[labels >= 0], minlength=c)
+    return SubsetSums(S.settled(), won)
 
 
 def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Winners:

@@ -174,16 +174,18 @@ class Crew:
         fused = loop_of(state, reader.map_, indexed)
         if fused is not None:
             return sums_of_rows(fused, self._rows_to_meet(fused))
-        sums, step = [], piece_rows(len(state.counts))
+        sums: SubsetSums | None = None
+        step = piece_rows(len(state.counts))
         for start, stop in self._slices():
             rows = self.portions.rows(start, stop)
             for first in range(0, len(rows), step):
                 piece, order = rows[first : first + step], self.portions.key
                 part = measured_part(piece, start + first, self.portions.n_rows, order, reader, borrow=True)
                 assert part.Z is not None
-                sums.append(subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed))
+                found = subset_sums(state, reader.map_, part.Z, part.kappa, part.valid, indexed)
+                sums = found if sums is None else SubsetSums.combine([sums, found])
                 part.give_back(reader)
-        return SubsetSums.combine(sums) if sums else None
+        return sums
 
     def _rows_to_meet(self, fused: Fused) -> Iterator[tuple[Any, Clean]]:
         """Yield the rows of slices, and what to do with those that are no numbers.
