@@ -227,8 +227,10 @@ def test_a_single_subset_is_dealt_over_workers(client, table, small_subsets_deal
     """One subset of all rows: both workers measure parts of it, and measure ahead of the centres they will meet."""
     from distributed import get_task_stream
 
+    kernel = Bumpy(os.path.dirname(table), seconds=0.02)  # takes its time, also where cores are few and busy
+    more = {"subset_size": 15_000, "max_epochs": 2, "kernel": kernel}
     with get_task_stream(client) as stream:
-        daskkcl.fit(table, "pakcl", 5, n_landmarks=100, subset_size=15_000, max_epochs=2, client=client, progress=False)
+        daskkcl.fit(table, "pakcl", 5, n_landmarks=100, client=client, progress=False, **more)
     measured, met = spans_of(stream.data, "measure_part"), spans_of(stream.data, "meet_part")
     assert len(measured) == 2
     assert share_together(measured) > 0.4
