@@ -171,7 +171,7 @@ def test_the_holder_is_killed(table, kernel, tmp_path, what):
         client.get_task_stream()  # from now on there is a record of who did what
         run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr", **more)
         if what != "run":
-            in_the_middle(run, kernel, workers.values(), 50)
+            in_the_middle(run, kernel, workers.values())  # rows are being measured; passes over what is kept follow
 
         def holder():
             if what == "run":  # what it wrote is in scratch; the scheduler forgets the task at once
@@ -181,7 +181,7 @@ def test_the_holder_is_killed(table, kernel, tmp_path, what):
             found = [w for w, keys in held.items() if any(str(key).lstrip("('").startswith(prefix) for key in keys)]
             return found and found[0]
 
-        killed = wait_until(holder)
+        killed = wait_until(lambda: holder() or not run.is_alive())
         assert run.is_alive(), f"it is over: {run.error!r}"
         os.kill(workers[killed], signal.SIGKILL)
         run.result()
