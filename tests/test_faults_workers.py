@@ -7,6 +7,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import numpy as np
 import psutil
@@ -115,6 +116,23 @@ def test_all_workers_are_killed_at_once(table, kernel, tmp_path, algo, n_workers
         run.result()
         assert not set(pids(client).values()) & set(workers.values())
         print(f"all {n_workers} killed, {algo}: {run.seconds:.1f} s")
+    check_labels(table, algo, tmp_path / "out.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", list(MORE))
+def test_tasks_that_were_with_all_who_died_are_no_killers(table, kernel, tmp_path, algo):
+    """The scheduler learns of deaths one by one, and hands the work of one dead worker to the next."""
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), local_cluster(4) as client:
+        workers = pids(client)
+        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
+        in_the_middle(run, kernel, workers.values())
+        for pid in workers.values():
+            os.kill(pid, signal.SIGKILL)
+        run.result()
+        run.answer = None
+        print(f"all 4 killed, one failure allowed, {algo}: {run.seconds:.1f} s")
+        assert count_tasks(client) == 0
     check_labels(table, algo, tmp_path / "out.zarr")
 
 

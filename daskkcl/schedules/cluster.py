@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ __all__ = ["Cluster", "Worker"]
 
 _LOOK_SECONDS = 5.0  # between looks whether there are workers at all
 _QUIET_LOOKS = 6  # without workers, before that is said
+_AT_ONCE_SECONDS = 3.0  # between the first and the last of workers that died together
+_ACCIDENTS = 3  # of that kind that a run goes through
 _FATAL_LOADS = 3  # of libraries, that workers do not live through
 _LOOPS = "daskkcl.rules.fused_loops"
 _MODULES = ("numba", "scipy.linalg", "scipy.sparse", "zarr", "dask.array", _LOOPS)  # what takes memory
@@ -76,6 +79,7 @@ class Cluster:
         self._lasting: dict[int, tuple[Any, Any]] = {}
         self._kept: list[Any] = []
         self._kept_about: dict[Any, tuple[int, int]] = {}
+        self._accidents = 0  # many workers died at once
 
     # --- workers ---------------------------------------------------------------------------------------------
 
@@ -176,7 +180,10 @@ class Cluster:
         try:
             return list(self.client.gather(futures))
         except Exception as error:
-            raise self._translated(error, graph) from error
+            translated = self._translated(error, graph)
+            for future in futures:  # else what was raised would hold on to them until the next garbage collection
+                future.release()
+            raise translated from error
         finally:
             over.set()
             watch.join(1.0)  # a scheduler that is gone keeps it longer
@@ -225,6 +232,13 @@ class Cluster:
             if threads:
                 return divide([list(holders.get(future.key, ())) for future in futures], threads)
             self._first_worker()  # all of them have gone: they, or others, will come and make it again
+
+    def drop(self, futures: Sequence[Any]) -> None:
+        """Let the workers forget some of what they were to keep."""
+        gone = {future.key for future in futures}
+        self._kept = [future for future in self._kept if future.key not in gone]
+        for future in futures:
+            future.release()
 
     def release(self) -> None:
         """Let the workers forget what they hold for the run: after an error its traceback may live long."""
@@ -277,6 +291,29 @@ class Cluster:
         if isinstance(error, KilledWorker):
             return self._killed(error, graph)
         return error
+
+    def forgives(self, error: KilledWorkerError) -> bool:
+        """Return whether to do work again that was given up because workers died: if these died all at once.
+
+        The scheduler learns of deaths one by one, and meanwhile hands the tasks of a worker to others that are dead
+        too: a task then has had as many of them as one that kills.
+        """
+        from distributed import KilledWorker
+
+        killed = error.__cause__
+        if not isinstance(killed, KilledWorker) or self._accidents == _ACCIDENTS:
+            return False
+        with contextlib.suppress(Exception):  # a scheduler that tells nothing, or has gone
+            deaths = deaths_with(self.client.get_events("all"), killed.task)[-killed.allowed_failures - 1 :]
+            if len(deaths) > 1 and deaths[-1] - deaths[0] < _AT_ONCE_SECONDS:
+                self._accidents += 1
+                _log.warning("%d workers died at once; their work is done again.", len(deaths))
+                time.sleep(_AT_ONCE_SECONDS)  # until the scheduler knows of all of them
+                for _, future in self._lasting.values():  # may have been given up too
+                    future.release()
+                self._lasting.clear()
+                return True
+        return False
 
     def _killed(self, error: Any, graph: Graph | None) -> KilledWorkerError:
         """Return the error that names the rows: of all tasks that every dead worker had, for any may have done it."""
@@ -415,6 +452,19 @@ def describe_worker(modules: list[str], dask_worker: Any) -> Worker:
 def tasks_given_up(allowed: int, dask_scheduler: Any) -> list[Any]:
     """Return the tasks with which more workers died than are allowed. Runs on the scheduler."""
     return [key for key, task in dask_scheduler.tasks.items() if task.suspicious > allowed]
+
+
+def deaths_with(events: Sequence[tuple[float, Any]], task: Any) -> list[float]:
+    """Return when workers died that had a task, in order.
+
+    Examples
+    --------
+    >>> gone = {"action": "remove-worker", "expected": False, "processing-tasks": {"a", "b"}}
+    >>> deaths_with([(3.0, gone), (1.0, gone), (2.0, {**gone, "expected": True}), (2.0, {"action": "add-worker"})], "a")
+    [1.0, 3.0]
+    """
+    gone = ((when, what) for when, what in events if isinstance(what, dict) and what.get("action") == "remove-worker")
+    return sorted(when for when, what in gone if task in what["processing-tasks"] and not what.get("expected"))
 
 
 def sees_folder(path: str, dask_worker: Any) -> tuple[str, bool]:

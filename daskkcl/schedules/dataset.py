@@ -9,6 +9,7 @@ from typing import Any
 from ..blocks.scaled import stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.sources import DaskSource, Source
+from ..errors import KilledWorkerError
 from ..planning import Layout
 from .data import Combine, Consume, RowReader, join, make_window, row_edges, run_blocks
 from .engine import Engine
@@ -52,10 +53,28 @@ class Dataset:
         """Work on all blocks (of rows, or of what is kept) as `run_blocks` does."""
         if self._kept is None:
             return run_blocks(self.engine, self.source, self.edges, prepare, combine, watch, step)
-        graph = Graph()
-        consume = prepare(graph)
-        keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], self._kept, strict=True)]
-        return self.engine.run(graph, [join(graph, keys, combine, self.engine)] if combine else keys, watch, step)
+
+        def work(kept: list[Any]) -> list[Any]:
+            graph = Graph()
+            consume = prepare(graph)
+            keys = [consume(start, graph.kept(block)) for start, block in zip(self.edges[:-1], kept, strict=True)]
+            return self.engine.run(graph, [join(graph, keys, combine, self.engine)] if combine else keys, watch, step)
+
+        return self._on_what_is_kept(work)
+
+    def _on_what_is_kept(self, work: Callable[[list[Any]], Any]) -> Any:
+        """Work on blocks that are kept; those of workers that died all at once may have to be made again."""
+        while True:
+            assert self._kept is not None
+            try:
+                return work(self._kept)
+            except KilledWorkerError as error:
+                cluster = self.engine.cluster
+                if cluster is None or not cluster.forgives(error):
+                    raise
+            cluster.drop(self._kept)
+            self._kept = None
+            self._keep(self._prepare)
 
     def reduce(self, function: Any, combine: Combine, shared: tuple[Any, ...]) -> Any:
         """Let a function of block, first row and shared values see all blocks; combine what it returns.
@@ -78,22 +97,27 @@ class Dataset:
         With a task for each block dask's scheduler would balance its load: it lets idle workers take tasks from busy
         ones, and their blocks with them, pass after pass. Workers that have no more tasks than threads are left alone.
         """
-        assert self._kept is not None
-        assert self.engine.cluster is not None
-        graph = Graph()
-        common = [graph.value(value) for value in shared]
-        totals = []
-        for address, numbers in self.engine.cluster.portions(self._kept):
-            blocks = [graph.kept(self._kept[number]) for number in numbers]
-            starts = [self.edges[number] for number in numbers]
-            totals.append(graph.call(fold_blocks, function, combine, blocks, starts, *common))
-            graph.at[totals[-1]] = address
-            graph.about[totals[-1]] = (starts[0], self.edges[numbers[-1] + 1])
-        (total,) = self.engine.run(graph, [graph.tree(totals, combine)])
+
+        def work(kept: list[Any]) -> Any:
+            assert self.engine.cluster is not None
+            graph = Graph()
+            common = [graph.value(value) for value in shared]
+            totals = []
+            for address, numbers in self.engine.cluster.portions(kept):
+                blocks = [graph.kept(kept[number]) for number in numbers]
+                starts = [self.edges[number] for number in numbers]
+                totals.append(graph.call(fold_blocks, function, combine, blocks, starts, *common))
+                graph.at[totals[-1]] = address
+                graph.about[totals[-1]] = (starts[0], self.edges[numbers[-1] + 1])
+            (total,) = self.engine.run(graph, [graph.tree(totals, combine)])
+            return total
+
+        total = self._on_what_is_kept(work)
         self.engine.progress.advance(self.n_rows)
         return total
 
     def _keep(self, prepare: Callable[[Graph], Consume]) -> None:
+        self._prepare = prepare
         if self.engine.local:
             self._kept = self.run(prepare)
             return

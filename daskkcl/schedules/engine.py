@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, KilledWorkerError
 from ..progress import Progress
 from ..system import cpu_count, single_threaded
 from .cluster import Cluster
@@ -89,7 +89,7 @@ class Engine:
         `failed` is told of an error before tasks that still run in this process are waited for.
         """
         if self.cluster is not None:
-            results = self.cluster.results(self.cluster.submit(graph, keys), graph)
+            results = self._results_there(self.cluster, graph, keys)
             self.progress.advance(step * sum(key_name(key).startswith(watch) for key in graph.tasks) if watch else 0)
             return results
         from dask import threaded
@@ -101,6 +101,19 @@ class Engine:
                 if failed is not None:
                     failed(error)
                 raise
+
+    def _results_there(self, cluster: Cluster, graph: Graph, keys: Sequence[Any]) -> list[Any]:
+        """Compute some keys on a cluster; once more if many workers died at once.
+
+        Who gave work on something that workers keep has to have that made again first.
+        """
+        while True:
+            try:
+                return cluster.results(cluster.submit(graph, keys), graph)
+            except KilledWorkerError as error:
+                if graph.holds or not cluster.forgives(error):
+                    raise
+            graph, keys = graph.renamed(keys)  # the scheduler remembers what it gave up
 
     def keep(self, graph: Graph, keys: Sequence[Any]) -> list[Any]:
         """Compute some keys and leave the results where they are, for `Graph.kept`."""

@@ -40,6 +40,7 @@ class Graph:
         self.about: dict[Any, tuple[int, int]] = {}
         self.order: Any = None  # has `numbers(start, stop)`
         self.at: dict[Any, str] = {}
+        self.holds = False  # something that workers keep
         self._token = os.urandom(8).hex()
 
     def _key(self, name: str) -> tuple[str, int]:
@@ -66,7 +67,39 @@ class Graph:
 
     def kept(self, handle: Any) -> Any:
         """Put in something that an engine kept: a value, or the future of one, which stands for itself."""
-        return handle if type(handle).__module__.partition(".")[0] == "distributed" else self.value(handle)
+        if type(handle).__module__.partition(".")[0] != "distributed":
+            return self.value(handle)
+        self.holds = True
+        return handle
+
+    def renamed(self, keys: Sequence[Any]) -> tuple[Graph, list[Any]]:
+        """Return the same graph with other names, and those of some keys in it.
+
+        Examples
+        --------
+        >>> graph = Graph()
+        >>> inner = graph.call(abs, -1)
+        >>> key = graph.call(sum, [inner, (abs, inner)])
+        >>> other, (renamed,) = graph.renamed([key])
+        >>> renamed == key, other.tasks[renamed][1][0] in other.tasks, set(other.tasks) & set(graph.tasks)
+        (False, True, set())
+        """
+        other = Graph()
+
+        def new(made: Any) -> Any:
+            if type(made) is list:
+                return [new(part) for part in made]
+            if type(made) is not tuple:
+                return made
+            if len(made) == 2 and type(made[0]) is str and made in self.tasks:
+                return made[0].replace(self._token, other._token), made[1]
+            return tuple(map(new, made)) if made and callable(made[0]) else made
+
+        other.tasks = {new(key): new(made) for key, made in self.tasks.items()}
+        other.about = {new(key): rows for key, rows in self.about.items()}
+        other.at = {new(key): worker for key, worker in self.at.items()}
+        other.order, other.holds = self.order, self.holds
+        return other, [new(key) for key in keys]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Add a call; arguments are keys, lists of keys, calls to be made inside this one, or plain values."""
