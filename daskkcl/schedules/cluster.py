@@ -24,7 +24,7 @@ __all__ = ["Cluster", "Worker"]
 
 _LOOK_SECONDS = 5.0  # between looks whether there are workers at all
 _QUIET_LOOKS = 6  # without workers, before that is said
-_AT_ONCE_SECONDS = 3.0  # between the first and the last of workers that died together
+_AT_ONCE_SECONDS = 1.0  # between the first and the last of workers that died together; a new one takes longer to start
 _ACCIDENTS = 3  # of that kind that a run goes through
 _FATAL_LOADS = 3  # of libraries, that workers do not live through
 _LOOPS = "daskkcl.rules.fused_loops"
@@ -308,7 +308,7 @@ class Cluster:
             if len(deaths) > 1 and deaths[-1] - deaths[0] < _AT_ONCE_SECONDS:
                 self._accidents += 1
                 _log.warning("%d workers died at once; their work is done again.", len(deaths))
-                time.sleep(_AT_ONCE_SECONDS)  # until the scheduler knows of all of them
+                time.sleep(3 * _AT_ONCE_SECONDS)  # until the scheduler knows of all of them
                 for _, future in self._lasting.values():  # may have been given up too
                     future.release()
                 self._lasting.clear()
