@@ -81,6 +81,7 @@ class Sets:
         path = self.work / f"{n_rows}x{n_features}.zarr"
         if not path.exists():
             write_table(path, n_rows, n_features, _CHUNK_ROWS, n_clusters)
+            os.sync()  # nobody who is measured waits for what is still being written
         return str(path)
 
     def as_zarr(self, prepared: Prepared) -> str:
