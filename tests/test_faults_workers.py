@@ -103,18 +103,24 @@ def test_one_worker_is_killed(table, kernel, tmp_path, algo, n_workers):
     check_labels(table, algo, tmp_path / "out.zarr")
 
 
+def fit_while_all_are_killed(client, table, algo, kernel, out):
+    """Return a run that was over after all its workers were killed in the middle of it, and their processes."""
+    workers = set(pids(client).values())
+    run = fit_in_background(table, algo, kernel, client, out)
+    in_the_middle(run, kernel, workers)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    run.result()
+    return run, workers
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [2, 4])
 @pytest.mark.parametrize("algo", list(MORE))
 def test_all_workers_are_killed_at_once(table, kernel, tmp_path, algo, n_workers):
     with local_cluster(n_workers) as client:
-        workers = pids(client)
-        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
-        in_the_middle(run, kernel, workers.values())
-        for pid in workers.values():
-            os.kill(pid, signal.SIGKILL)
-        run.result()
-        assert not set(pids(client).values()) & set(workers.values())
+        run, workers = fit_while_all_are_killed(client, table, algo, kernel, tmp_path / "out.zarr")
+        assert not set(pids(client).values()) & workers
         print(f"all {n_workers} killed, {algo}: {run.seconds:.1f} s")
     check_labels(table, algo, tmp_path / "out.zarr")
 
@@ -124,12 +130,7 @@ def test_all_workers_are_killed_at_once(table, kernel, tmp_path, algo, n_workers
 def test_tasks_that_were_with_all_who_died_are_no_killers(table, kernel, tmp_path, algo):
     """The scheduler learns of deaths one by one, and hands the work of one dead worker to the next."""
     with dask.config.set({"distributed.scheduler.allowed-failures": 1}), local_cluster(4) as client:
-        workers = pids(client)
-        run = fit_in_background(table, algo, kernel, client, tmp_path / "out.zarr")
-        in_the_middle(run, kernel, workers.values())
-        for pid in workers.values():
-            os.kill(pid, signal.SIGKILL)
-        run.result()
+        run, _ = fit_while_all_are_killed(client, table, algo, kernel, tmp_path / "out.zarr")
         run.answer = None
         print(f"all 4 killed, one failure allowed, {algo}: {run.seconds:.1f} s")
         assert count_tasks(client) == 0
