@@ -146,8 +146,8 @@ class Crew:
     def _stop(self) -> int:
         return min(self.last, self.place + self.walk.subset_rows)
 
-    def _slices(self) -> Iterator[tuple[int, int]]:
-        """Yield the places of slices of the present subset that nobody has taken, as long as there are any.
+    def _slices(self) -> Iterator[tuple[int, Any]]:
+        """Yield first place and rows of slices of the present subset that nobody has taken, as long as there are any.
 
         They are large at first and small in the end, so that threads are ready at about the same time also where one
         of them was held up: by the thread that reads ahead, or by other processes.
@@ -161,7 +161,7 @@ class Crew:
                     return
                 share = max(_LEAST_TAKEN, 3 * (stop - start) // (4 * self.members))
                 self._next = stop = min(stop, start + self._whole(start, max(1, share // self._unit) * self._unit))
-            yield start, stop
+            yield start, self.portions.rows(start, stop)
 
     def _whole(self, start: int, size: int) -> int:
         """Return as many rows, or fewer: whole units in one bucket need not be copied; a few that lie in two are."""
@@ -176,8 +176,7 @@ class Crew:
             return sums_of_rows(fused, self._rows_to_meet(fused))
         sums: SubsetSums | None = None
         step = piece_rows(len(state.counts))
-        for start, stop in self._slices():
-            rows = self.portions.rows(start, stop)
+        for start, rows in self._slices():
             for first in range(0, len(rows), step):
                 piece, order = rows[first : first + step], self.portions.key
                 part = measured_part(piece, start + first, self.portions.n_rows, order, reader, borrow=True)
@@ -194,8 +193,7 @@ class Crew:
         must have the same rows as where parts are measured first.
         """
         tile = self.reader.tile_rows
-        for start, stop in self._slices():
-            rows = self.portions.rows(start, stop)
+        for start, rows in self._slices():
             step = tile if tile % fused.columns.step_rows else len(rows)
             for first in range(0, len(rows), step):
                 yield rows[first : first + step], partial(self._clean, start + first)
