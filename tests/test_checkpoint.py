@@ -23,6 +23,7 @@ RUNS = {
     "akkmeans": {"algo": "akkmeans", "init": "random", "max_iter": 8, "tol": 0},
     "akkmeans, converging": {"algo": "akkmeans", "init": "random"},
     "pakcl": {"algo": "pakcl", "subset_size": 10, "max_epochs": 2, "tol": 0},
+    "pakcl, few rows": {"algo": "pakcl", "subset_size": 10, "max_epochs": 5, "tol": 0},
     "okfcm": {"algo": "okfcm", "chunk_size": 10, "max_iter": 20},
     "okfcm, exact passes": {"algo": "okfcm", "chunk_size": 50, "max_passes": 5, "max_iter": 20},
     "okfcm, literal": {"algo": "okfcm", "form": "literal", "n_landmarks": None, "chunk_size": 60, "max_iter": 20},

@@ -265,6 +265,13 @@ def assert_pakcl_equals(model, X, Y, r, twin, how):
     assert model.n_iter_ == twin.n_epochs
 
 
+@pytest.fixture(params=[False, True], ids=["in blocks", "few rows"])
+def pakcl_way(request, monkeypatch):
+    """Whether rows are met block by block, or measured once and met in coordinates."""
+    monkeypatch.setattr("daskkcl.estimators.competitive.are_few", lambda *_: request.param)
+
+
+@pytest.mark.usefixtures("pakcl_way")
 @pytest.mark.parametrize("how", ["frequency", "nearest"])
 def test_pakcl_equals_its_twin(X, kernel, how):
     parameters, twin_kernel = kernel
@@ -277,6 +284,7 @@ def test_pakcl_equals_its_twin(X, kernel, how):
     assert_pakcl_equals(model, X, Y, r, twin, how)
 
 
+@pytest.mark.usefixtures("pakcl_way")
 @pytest.mark.parametrize("subset", [1, 7, N, 10 * N])
 def test_pakcl_equals_its_twin_for_any_subset_size(X, subset):
     parameters, twin_kernel = KERNELS["rbf"]
@@ -289,6 +297,7 @@ def test_pakcl_equals_its_twin_for_any_subset_size(X, subset):
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
 
 
+@pytest.mark.usefixtures("pakcl_way")
 def test_pakcl_of_single_rows_is_akcl(X):
     parameters, twin_kernel = KERNELS["rbf"]
     Y, r = landmark_coordinates(X, X[::9], twin_kernel)
@@ -299,6 +308,7 @@ def test_pakcl_of_single_rows_is_akcl(X):
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
 
 
+@pytest.mark.usefixtures("pakcl_way")
 @pytest.mark.parametrize("rates", [(1.0, 1e-5), (0.5, 0.5), (0.9, 0.02), None])
 def test_pakcl_equals_its_twin_at_other_rates(X, rates):
     parameters, twin_kernel = KERNELS["rbf"]
@@ -320,6 +330,7 @@ def test_pakcl_equals_its_twin_at_other_rates(X, rates):
     assert_pakcl_equals(model, X, Y, r, twin, "frequency")
 
 
+@pytest.mark.usefixtures("pakcl_way")
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-4])
 def test_pakcl_stops_when_its_twin_stops(X, tol):
     parameters, twin_kernel = KERNELS["rbf"]
@@ -335,6 +346,7 @@ def test_pakcl_stops_when_its_twin_stops(X, tol):
     assert model.history_[-1] < tol <= min(model.history_[:-1])
 
 
+@pytest.mark.usefixtures("pakcl_way")
 @pytest.mark.parametrize("start", ["rows", "centres"])
 def test_pakcl_from_rows_starts_with_one_win_each(X, start):
     parameters, twin_kernel = KERNELS["rbf"]
@@ -356,6 +368,7 @@ def test_pakcl_in_input_space_equals_its_twin(X):
     assert_pakcl_equals(model, X, X, none, twin, "frequency")
 
 
+@pytest.mark.usefixtures("pakcl_way")
 def test_pakcl_from_random_labels_of_a_sample(X):
     """Labels for the rows of the sample (all rows here), drawn by the key's generator."""
     parameters, twin_kernel = KERNELS["rbf"]

@@ -36,11 +36,18 @@ LITERAL = {"form": "literal", "n_landmarks": None, "chunk_size": 300, "fuzzifier
 MODELS = {
     "akkmeans": lambda **kw: ApproxKernelKMeans(**{**COMMON, **kw}),
     "pakcl": lambda **kw: PAKCL(**{**COMMON, "subset_size": 150, "max_epochs": 2, "tol": 0.0, **kw}),
+    "pakcl, few rows": lambda **kw: PAKCL(**{**COMMON, "subset_size": 40, "max_epochs": 9, "tol": 0.0, **kw}),
     "okfcm": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, **kw}),
     "okfcm passes": lambda **kw: OnlineKFCM(**{**COMMON, "chunk_size": 200, "fuzzifier": 1.3, "max_passes": 4, **kw}),
     "literal": lambda **kw: OnlineKFCM(**{**COMMON, **LITERAL, **kw}),
 }
-ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "literal"]  # exact passes are those of akkmeans with another rule
+ALGORITHMS = [
+    "akkmeans",
+    "pakcl",
+    "pakcl, few rows",
+    "okfcm",
+    "literal",
+]  # exact passes are those of akkmeans with another rule
 TILE = SMALL_TILE
 
 

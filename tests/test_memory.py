@@ -131,6 +131,12 @@ def test_exact_algorithms_stay_within_the_limit(tables, algo, parameters):
     check(fit_in_fresh_process(tables(3_000, 8, 1_000), algo, "512MiB", **parameters), 512)
 
 
+def test_few_rows_stay_within_their_plan(tables):
+    """3,700 rows of 64 floats, measured once and kept as coordinates of 500 landmarks."""
+    run = fit_in_fresh_process(tables(3_700, 64, 500), "pakcl", "288MiB", n_clusters=10, n_landmarks=500)
+    check(run, 288)
+
+
 @pytest.mark.slow
 def test_codes_of_narrow_rows_are_planned(tables):
     """A code takes 24 bytes, a row of one float four."""

@@ -219,6 +219,10 @@ def _subsets(run: _Run) -> Work:
     if getattr(run.estimator, "subset_size", 1) != 1:  # PAKCL: a product for a subset, then the next
         update = 3 * p.c * p.n_measurements * n * times / max(1, subset)
         dealt = is_dealt(subset, p.c, p.whole_rows)
+        if run.settings.few:  # measured once, with a product for coordinates
+            steps = times * math.ceil(n / subset)
+            work = Work(read_bytes=run.stored_bytes, measured=n, gemm=n * p.n_measurements**2, in_turn=True)
+            return replace(work, assigned=times * n, summed=times * n, steps=steps, here=update)
         dual = p.c * p.n_measurements**2 * n * times / max(1, subset) if p.recipe.name == "landmarks" else 0
         return Work(
             times,

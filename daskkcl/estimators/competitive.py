@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..rules.sequential import Seeds, SequentialRule, warm_up
 from ..schedules.checkpoint import Checkpoint
 from ..schedules.dealt import is_dealt
 from ..schedules.exact import exact_model, first_centres, kernel_compete, load_exact
+from ..schedules.few_rows import are_few, compete_in_memory, few_rows_bytes
 from ..schedules.problem import Problem
 from ..schedules.sequential import SequentialWalk, compete_row_by_row
 from ..schedules.setup import Setup
@@ -48,6 +50,7 @@ class _Settings:
     rates: Rates
     order: FixedOrder | None
     labels: str
+    few: bool = False  # rows, so that they are all measured once
 
     def walk(self) -> SequentialWalk:
         """Return how rows are met one at a time."""
@@ -187,7 +190,13 @@ class PAKCL(CompetitiveStream, _Competitive):
     subset_size: int | str = "auto"
     nearest: str = "auto"
 
+    def _settings(self, problem: Problem) -> _Settings:
+        settings = super()._settings(problem)
+        return replace(settings, few=are_few(problem, settings.subset_rows, settings.n_epochs))
+
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
+        if settings.few:
+            return [Stage("subsets", row_bytes=0, fixed_bytes=problem.map_bytes + few_rows_bytes(problem))], {}, 1, 0
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
         dealt = is_dealt(rows, problem.c, problem.whole_rows)
         if dealt:  # met piece by piece
@@ -207,16 +216,17 @@ class PAKCL(CompetitiveStream, _Competitive):
         return stages, keep, 1, scratch
 
     def _shuffles(self, settings: _Settings) -> bool:
-        return settings.order is None and settings.n_epochs > 0
+        return settings.order is None and settings.n_epochs > 0 and not settings.few
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
+        indexed, compete = setup.problem.indexed, compete_in_subsets
+        if settings.few:
+            compete = partial(compete_in_memory, coordinates=Coordinates.of(setup.map_))
         start = place_centres(setup, settings.init, None, n_init=3)
-        indexed = setup.problem.indexed
         walk = Walk(settings.subset_rows, settings.n_epochs, settings.tol, settings.rates, settings.order, indexed)
-        result = compete_in_subsets(setup, Winners(start.centres, start.counts), walk, checkpoint)
-        state = result.state
+        state, moves = compete(setup, Winners(start.centres, start.counts), walk, checkpoint)
         model = Model.of(setup.reader, state.centres, _rule(settings, state.counts), indexed)
-        return self._fitted(model, state.counts, result.moves, settings)
+        return self._fitted(model, state.counts, moves, settings)
 
 
 @documented

@@ -30,6 +30,7 @@ RCOND = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 _UNPACKED, _FEWEST_COLUMNS = 10**6, 64
 
 
+_LARGE_ROOT = 512  # columns: eight mebibytes or more, and eigenvectors take little beside what so many will cost
 _MANY_VALUES = 400_000_000  # of a kernel: some tenths of a second saved in a pass; loading numba takes half a second
 
 
@@ -113,11 +114,15 @@ class LandmarkMap:
         return len(self.spectrum[0])
 
     @cached_property
-    def inverse(self) -> Floats:
-        """The pseudo-inverse ``A`` of `kernel_matrix`, float64."""
+    def root(self) -> Floats:
+        """``W = V Lambda^(-1/2)`` (m, rank), float64: coordinates of the landmarks' span are ``W^T z``."""
         values, vectors = self.spectrum
-        root = vectors / np.sqrt(values)
-        return root @ root.T  # which numpy does in half the time, of one matrix
+        return vectors / np.sqrt(values)
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """The pseudo-inverse ``A = W W^T`` of `kernel_matrix`, float64."""
+        return self.root @ self.root.T  # which numpy does in half the time, of one matrix
 
     def bare(self) -> LandmarkMap:
         """Return the same map without what was derived for it."""
@@ -127,7 +132,12 @@ class LandmarkMap:
         """Make what all tasks share now, once and not in each thread; let go of what led to it."""
         self.settle_measuring()
         self.inverse  # noqa: B018
-        for name in ("spectrum", "kernel_matrix"):
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let go of what led to the inverse, but for a small root."""
+        names = ["spectrum", "kernel_matrix"] + ["root"] * (self.n_measurements > _LARGE_ROOT)
+        for name in names:
             self.__dict__.pop(name, None)
 
     def settle_measuring(self) -> None:
@@ -153,7 +163,7 @@ class LandmarkMap:
 
     def __getstate__(self) -> dict[str, Any]:
         # The inverse goes along (a task that moves centres needs it); spectrum and kernel matrix stay behind.
-        derived = {"spectrum", "kernel_matrix", "_columns"}
+        derived = {"spectrum", "kernel_matrix", "root", "_columns"}
         return {k: v for k, v in self.__dict__.items() if k not in derived}
 
 

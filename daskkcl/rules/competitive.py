@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class Winners(Weighed):
     centres: Centres
     counts: Floats
 
-    @property
+    @cached_property
     def rule(self) -> FrequencySensitive:
         """The rule that the current counts make."""
         return FrequencySensitive(tuple(self.counts.tolist()))
@@ -128,11 +129,12 @@ def subset_sums(
         own = slice(first, first + step)
         rows, lengths = (Z[own], kappa[own]) if valid is None else (Z[own][valid[own]], kappa[own][valid[own]])
         if len(rows):
-            labels, _ = winners_in_slices(rows, lengths, state.centres, state.rule, index)
+            labels = winners_in_slices(rows, lengths, state.centres, state.rule, index)[0]
             S, won = cluster_sums(rows, labels, c)
             pieces.append(SubsetSums(ExactSum(S.astype(np.float64), np.zeros(S.shape)), won))
-    none = SubsetSums(ExactSum.zeros((c, Z.shape[1])), np.zeros(c, dtype=np.intp))
-    return SubsetSums.combine(pieces) if pieces else none
+    if not pieces:
+        return SubsetSums(ExactSum.zeros((c, Z.shape[1])), np.zeros(c, dtype=np.intp))
+    return SubsetSums.combine(pieces)
 
 
 def loop_of(state: Winners, map_: Map, indexed: bool) -> Fused | None:
@@ -159,7 +161,7 @@ def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Wi
     Eq. 44 and 45 of doi:10.1016/j.neunet.2014.11.003, as linear moves of mean measurements. A centre that won nothing
     stays.
     """
-    means, won = np.array(state.centres.means), sums.won
-    moved = np.flatnonzero(won)
-    means[moved] += rate * (sums.S.value[moved] / won[moved, None] - means[moved])
+    before, won = state.centres.means, sums.won
+    rates = np.where(won > 0, rate, 0.0)
+    means = before + rates[:, None] * (sums.S.value / np.maximum(won, 1)[:, None] - before)
     return Winners(Centres.from_means(means, map_), state.counts + won)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..maps.base import Centres, Map
+from ..maps.landmarks import LandmarkMap
 
 __all__ = ["Coordinates"]
 
@@ -52,13 +53,14 @@ class Coordinates:
     @classmethod
     def of(cls, map_: Map, with_means: bool = False) -> Coordinates:
         """Return the coordinates of a map's measurements, with a way back to mean measurements if asked for."""
-        if getattr(map_, "explicit", False) or not hasattr(map_, "spectrum"):
+        if not isinstance(map_, LandmarkMap):
             return cls(None, np.dtype(map_.dtype))
-        values, vectors = map_.spectrum
-        root = vectors / np.sqrt(values)
-        for name in ("spectrum", "kernel_matrix"):  # made again for this, and large
-            map_.__dict__.pop(name, None)
-        return cls(root, np.dtype(map_.dtype), vectors * np.sqrt(values) if with_means else None)
+        root, back = map_.root, None
+        if with_means:
+            values, vectors = map_.spectrum
+            back = vectors * np.sqrt(values)
+        map_.let_go()
+        return cls(root, np.dtype(map_.dtype), back)
 
     def block(self, Z: Floats, kappa: Floats) -> tuple[Floats, Floats]:
         """Return coordinates ``Y`` (rows, q) and residuals ``r`` (rows,), never below zero."""

@@ -15,6 +15,8 @@ __all__ = ["Euclidean", "FrequencySensitive", "Nearest", "NearestL1", "cluster_s
 
 Floats = NDArray[Any]
 
+_FEW_ROWS, _FEW_CLUSTERS = 128, 32  # whose sums are a dense product
+
 
 class Euclidean:
     """Rules that go by squared distances in feature space."""
@@ -136,8 +138,12 @@ def cluster_sums(
     inside = (labels >= 0) & (labels < n_clusters)
     own = labels if inside.all() else np.where(inside, labels, n_clusters)
     counts = np.bincount(own, weights=weights, minlength=n_clusters + 1)[:n_clusters]
+    if len(Z) <= _FEW_ROWS and n_clusters <= _FEW_CLUSTERS:
+        dense = (own == np.arange(n_clusters)[:, None]).astype(Z.dtype)
+        return (dense if weights is None else dense * weights.astype(Z.dtype)) @ Z, counts
     # A product with a sparse one-hot matrix: it walks through the measurements once, in the order of the rows,
-    # however many clusters there are. A dense one takes three times as long for ten clusters.
+    # however many clusters there are. A dense one takes three times as long for ten clusters, unless rows are so few
+    # that making the sparse one is most of it.
     ones = np.ones(len(Z), dtype=Z.dtype) if weights is None else weights.astype(Z.dtype)
     columns = np.arange(len(Z) + 1, dtype=np.int32)
     members = scipy.sparse.csc_array((ones, own.astype(np.int32), columns), shape=(n_clusters + 1, len(Z)))

@@ -335,6 +335,13 @@ def load_rows(engine: Engine, source: Source, layout: Layout, dtype: Any = None)
     return ArraySource(out, lazy=source.lazy)
 
 
+def all_rows(engine: Engine, source: Source, layout: Layout) -> Any:
+    """Return everything as one array in this process, whoever reads it; only when the plan says that it fits."""
+    if engine.local:
+        return load_rows(engine, source, layout).array
+    return gather(engine, source, np.arange(source.n_rows), layout)
+
+
 def fill_rows(target: NDArray[Any], start: int, block: NDArray[Any]) -> None:
     """Copy a block to its place in an array of this process."""
     target[start : start + len(block)] = block

@@ -19,7 +19,7 @@ from ..rules.fuzzy import d2_seeds
 from ..rules.kernel_fuzzy import kernel_distances_from
 from ..system import single_threaded
 from .checkpoint import Checkpoint
-from .data import gather, load_rows
+from .data import all_rows
 from .measuring import BadRowError, Reader, bad_rows
 from .problem import Problem
 from .sequential import SequentialWalk
@@ -94,11 +94,7 @@ def _whole(problem: Problem) -> Problem:
 def load_exact(setup: Setup, more: Floats | None = None) -> ExactRows:
     """Read all rows, leave out those that cannot be used, and make the kernel matrix."""
     problem = setup.problem
-    layout = setup.layout("sampling")
-    if setup.engine.local:
-        rows = load_rows(setup.engine, setup.source, layout).array
-    else:  # the kernel matrix is made here, whoever reads
-        rows = gather(setup.engine, setup.source, np.arange(problem.n_rows), layout)
+    rows = all_rows(setup.engine, setup.source, setup.layout("sampling"))  # the kernel matrix is made here
     bad = bad_rows(rows)
     if bad is not None and problem.nan == "raise":
         raise BadRowError(int(np.flatnonzero(bad)[0]))

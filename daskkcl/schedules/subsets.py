@@ -32,7 +32,6 @@ from .setup import Setup
 from .shuffling import shuffle_epoch
 
 __all__ = [
-    "CompetitiveResult",
     "ShuffledBlocks",
     "Walk",
     "compete_in_subsets",
@@ -71,29 +70,27 @@ class Walk:
     order: FixedOrder | None = None
     indexed: bool = False
 
-
-@dataclass(frozen=True, eq=False)
-class CompetitiveResult:
-    """Centres and win counts, the squared moves of each epoch."""
-
-    state: Winners
-    moves: tuple[float, ...]
-    n_iter: int
-    converged: bool
+    def rests(self, moves: list[float]) -> bool:
+        """Whether the last epoch moved the centres so little that there is no need for another."""
+        return bool(moves) and moves[-1] < self.tol
 
 
-def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Checkpoint) -> CompetitiveResult:
-    """Walk through the rows in random subsets, epoch after epoch (Algorithm 2)."""
+def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Checkpoint) -> tuple[Winners, list[float]]:
+    """Walk through the rows in random subsets, epoch after epoch (Algorithm 2).
+
+    Return centres and win counts, and the squared moves of each epoch.
+    """
     state, moves, first_epoch, position, at_start = start, [], 0, 0, start.centres
     saved = checkpoint.load()
     if saved:
         state = Winners(Centres.from_means(saved["means"], setup.map_), saved["counts"])
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
-    converged = bool(moves) and moves[-1] < walk.tol
     dealt = worth_dealing(setup, walk, state)
     meet = meet_dealt if dealt else partial(_meet_blocks, waiting=[])
-    for epoch in range(walk.n_epochs if converged else first_epoch, walk.n_epochs):
+    for epoch in range(first_epoch, walk.n_epochs):
+        if walk.rests(moves):
+            break
         for state, position in meet(setup, state, epoch, position, walk):  # noqa: B020
             _save(checkpoint, state, at_start, moves, epoch, position)
         setup.engine.progress.end()
@@ -101,10 +98,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
         at_start, position = state.centres, 0
         _save(checkpoint, state, at_start, moves, epoch + 1, 0)
-        if moves[-1] < walk.tol:
-            converged = True
-            break
-    return CompetitiveResult(state, tuple(moves), len(moves), converged or walk.n_epochs == len(moves))
+    return state, moves
 
 
 def _meet_blocks(
