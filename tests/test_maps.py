@@ -1,5 +1,7 @@
 """The maps against their slow twins, and their inner products and distances against the exact kernel."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,7 @@ import daskkcl
 from daskkcl.kernels import Laplacian, Polynomial, Rbf
 from daskkcl.maps import APNC, Nystroem, NystromNcut, RandomFourier, SparseSpectral, SVRandomFourier, TensorSketch
 from daskkcl.maps.features import RandomFourierMap, TensorSketchMap, draw_frequencies, draw_sketch
-from daskkcl.maps.landmarks import RCOND
+from daskkcl.maps.landmarks import RCOND, LandmarkMap
 from daskkcl.maps.nearest import NearestLandmarks, code_bits, make_cells
 from daskkcl.maps.spectral import code_sums
 from daskkcl.random import Key
@@ -488,3 +490,58 @@ def test_small_and_strange_tables(X, map_):
         assert_allclose(lengths[lengths > 0], 1, atol=1e-5)
     if map_.name == "rff":
         assert (lengths > 0).all()
+
+
+# --- centres on the move ------------------------------------------------------------------------------------------
+
+
+def wide_rows():
+    return np.random.default_rng(0).standard_normal((1200, 64)).astype(np.float32)
+
+
+def flat_rows():
+    return np.random.default_rng(0).random((1200, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "rows, kernel",
+    [
+        (wide_rows, Rbf(1 / 128)),
+        (wide_rows, Rbf(1 / 32)),
+        (wide_rows, Polynomial(degree=3, gamma=1 / 64, coef0=1.0)),
+        (flat_rows, Rbf(0.5)),  # few dimensions
+        (flat_rows, Rbf(200.0)),  # all of them, and no gap between eigenvalues
+    ],
+)
+def test_quick_centres_round_as_blocks_do(rows, kernel):
+    X = rows()
+    map_ = LandmarkMap(kernel, X[:400], np.dtype("f4"))
+    map_.settle()
+    Z, kappa = map_.measure(X[400:])
+    means = np.stack([Z[k::10].mean(axis=0, dtype=np.float64) for k in range(10)])
+
+    def distances(G, precision):
+        norms = np.vecdot(G, means).astype(precision)
+        return kappa.astype(precision)[:, None] - 2 * Z.astype(precision) @ G.T.astype(precision) + norms
+
+    exact = distances(map_.dual(means), np.float64)
+    rounding = np.abs(distances(map_.dual(means), np.float32) - exact).max()
+    assert np.abs(distances(map_.quick_dual(means), np.float64) - exact).max() < rounding
+    assert_array_equal(pickle.loads(pickle.dumps(map_)).quick_dual(means), map_.quick_dual(means))
+
+
+def test_quick_centres_are_exact_in_double_precision_and_of_few_landmarks():
+    X = wide_rows()
+    for size, dtype in ((400, "f8"), (300, "f4")):
+        map_ = LandmarkMap(Rbf(1 / 128), X[:size], np.dtype(dtype))
+        means = map_.measure(X[500:510])[0]
+        assert_array_equal(map_.quick_dual(means), map_.dual(means))
+
+
+def test_what_a_flat_map_sends_to_workers_is_its_root():
+    map_ = LandmarkMap(Rbf(0.5), flat_rows()[:400], np.dtype("f4"))
+    map_.settle()
+    assert map_.rank < 100
+    assert len(pickle.dumps(map_)) < 400 * 400 * 8
+    means = map_.measure(flat_rows()[400:410])[0]
+    assert_array_equal(pickle.loads(pickle.dumps(map_)).dual(means), map_.dual(means))

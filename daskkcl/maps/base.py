@@ -89,10 +89,11 @@ class Centres(Weighed):
     dtype: np.dtype[Any]
 
     @classmethod
-    def from_means(cls, means: Floats, map_: Map) -> Centres:
-        """Place centres at the given mean measurements (float64)."""
+    def from_means(cls, means: Floats, map_: Map, quick: bool = False) -> Centres:
+        """Place centres at the given mean measurements (float64); `quick` ones round as blocks do."""
         means = np.ascontiguousarray(means, dtype=np.float64)
-        coefficients = map_.dual(means)
+        dual = getattr(map_, "quick_dual", map_.dual) if quick else map_.dual
+        coefficients = dual(means)
         return cls(coefficients, np.einsum("cm,cm->c", coefficients, means), means, map_.dtype)
 
     @property

@@ -164,4 +164,4 @@ def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Wi
     before, won = state.centres.means, sums.won
     rates = np.where(won > 0, rate, 0.0)
     means = before + rates[:, None] * (sums.S.value / np.maximum(won, 1)[:, None] - before)
-    return Winners(Centres.from_means(means, map_), state.counts + won)
+    return Winners(Centres.from_means(means, map_, quick=True), state.counts + won)

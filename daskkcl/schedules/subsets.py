@@ -83,7 +83,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
     state, moves, first_epoch, position, at_start = start, [], 0, 0, start.centres
     saved = checkpoint.load()
     if saved:
-        state = Winners(Centres.from_means(saved["means"], setup.map_), saved["counts"])
+        state = Winners(Centres.from_means(saved["means"], setup.map_, quick=True), saved["counts"])
         at_start = Centres.from_means(saved["epoch_means"], setup.map_)
         moves, first_epoch, position = saved["moves"].tolist(), int(saved["epoch"]), int(saved["position"])
     dealt = worth_dealing(setup, walk, state)
@@ -98,7 +98,7 @@ def compete_in_subsets(setup: Setup, start: Winners, walk: Walk, checkpoint: Che
         moves.append(float(np.einsum("cm,cm->", setup.map_.dual(step), step)))
         at_start, position = state.centres, 0
         _save(checkpoint, state, at_start, moves, epoch + 1, 0)
-    return state, moves
+    return Winners(Centres.from_means(state.centres.means, setup.map_), state.counts), moves
 
 
 def _meet_blocks(
