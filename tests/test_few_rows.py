@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import zarr
 from numpy.testing import assert_array_equal
 
 import daskkcl
@@ -96,3 +97,22 @@ def test_more_rows_can_follow(X):
     model = PAKCL(6, random_state=0, progress=False).fit(X)
     before = np.asarray(model.labels_)
     assert (model.partial_fit(X[:300]).predict(X) == before).mean() > 0.5
+
+
+def test_a_sweep_meets_measurements_that_are_shared(X, used):
+    found = daskkcl.sweep(X, "pakcl", n_clusters=[4, 6], random_state=0, progress=False)
+    assert len(used) == 2
+    for model, k in zip(found.models_, (4, 6), strict=True):
+        alone = PAKCL(k, random_state=0, progress=False).fit(X)
+        assert_array_equal(model.labels_, alone.labels_)
+
+
+def test_on_a_cluster(X, used, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(400, 8))
+    here = PAKCL(6, random_state=0, progress=False).fit(X)
+    with distributed.Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        there = PAKCL(6, random_state=0, progress=False).fit(tmp_path / "x.zarr", client=client)
+        assert_array_equal(there.labels_, here.labels_)
+    assert len(used) == 2
+    assert there.plan_.driver.has("subsets")

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres, Map
-from ..maps.landmarks import LandmarkMap
+from ..maps.base import Centres
 
 __all__ = ["Coordinates"]
 
@@ -51,9 +50,9 @@ class Coordinates:
     back: Floats | None = None
 
     @classmethod
-    def of(cls, map_: Map, with_means: bool = False) -> Coordinates:
+    def of(cls, map_: Any, with_means: bool = False) -> Coordinates:
         """Return the coordinates of a map's measurements, with a way back to mean measurements if asked for."""
-        if not isinstance(map_, LandmarkMap):
+        if map_.explicit or not hasattr(map_, "root"):
             return cls(None, np.dtype(map_.dtype))
         root, back = map_.root, None
         if with_means:
