@@ -300,13 +300,20 @@ def more_memory(needed: float) -> str:
     return f"Start workers with {format_bytes(1.5 * needed)} of memory or more"
 
 
+def _held(stage: Stage) -> str:
+    """Say what a stage holds once, whatever its blocks."""
+    if stage.name == "kernel matrix":
+        return "the kernel matrix of all rows"
+    return "landmarks, kernel matrix and sample" if stage.row_bytes or not stage.remedy else "a sample"
+
+
 def _refusal(
     stage: Stage, layout: Layout, base: int, needed: int, limit: int, threads: int = 1, limit_host: str = ""
 ) -> str:
     parts = {
         f"{stage.quantum:,} rows at a time": stage.quantum * stage.row_bytes,
         "chunks of the data, which are decoded whole": stage.unit_bytes,
-        "landmarks, kernel matrix and sample" if stage.row_bytes or not stage.remedy else "a sample": stage.fixed_bytes,
+        _held(stage): stage.fixed_bytes,
         "working arrays": stage.task_bytes,
     }
     largest = max(parts, key=lambda part: parts[part])

@@ -777,3 +777,35 @@ def test_rare_usable_rows_are_found_without_holding_the_others(tmp_path, monkeyp
     assert_array_equal(np.flatnonzero(labels >= 0), rows)
     assert_array_equal(labels, twin.labels_)
     assert sum(held) <= 2300  # a first draw of 2,000 rows, and the usable ones
+
+
+# --- what is no table of numbers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column, kind",
+    [
+        (["a", "b"] * 20, ""),
+        (pd.date_range("2020-01-01", periods=40), "datetime64"),
+        (pd.Categorical(["low", "high"] * 20), "category"),
+    ],
+)
+def test_a_column_without_numbers_is_named(refuses, column, kind):
+    frame = pd.DataFrame({"length": np.arange(40.0), "what": column})
+    refuses(frame, InvalidInputError, "column 'what'", kind, "not numbers")
+
+
+def test_columns_of_numbers_in_any_dress(fit):
+    frame = pd.DataFrame({"a": np.arange(40.0), "b": pd.array([1, 2] * 20, dtype="Int64"), "c": [True, False] * 20})
+    frame["d"] = pd.Series([1, 2.5] * 20, dtype=object)
+    assert fit(frame, "akkmeans").cluster_sizes_.sum() == 40
+
+
+@pytest.mark.parametrize("data, what", [(None, "None"), ({"a": 1}, "a dict"), (np.ndarray, "a type")])
+def test_what_is_no_data_at_all(refuses, data, what):
+    refuses(data, InvalidInputError, f"X is {what}", "path or URL")
+
+
+def test_an_algorithm_is_named_not_passed(refuses, X):
+    refuses(X, InvalidInputError, "Did you mean 'pakcl'?", algo=daskkcl.PAKCL)
+    assert "Did you mean" not in str(refuses(X, InvalidInputError, "algo=None", algo=None))

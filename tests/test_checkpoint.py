@@ -412,16 +412,17 @@ def test_another_call_is_refused(tmp_path, monkeypatch, X, changes, words):
 
 
 def test_other_data_are_refused(tmp_path, X):
-    run, place = RUNS["akkmeans"], tmp_path / "ckpt"
+    run, place, scratch = RUNS["akkmeans"], tmp_path / "ckpt", tmp_path / "scratch"
     fit(X, **run, checkpoint=place)
     for data, word in (
-        (X + 1, "data: "),
+        (X + 1, "(data: other rows)"),
         (X[:-1], "shape: [1500, 3] there, [1499, 3] here"),
         (X.astype(float), "stored dtype: 'float32' there"),
     ):
         with pytest.raises(CheckpointError, match="another run") as caught:
-            fit(data, **run, checkpoint=place)
+            fit(data, **run, checkpoint=place, scratch=scratch)
         assert word in str(caught.value)
+        assert os.listdir(scratch) == []  # of a run that was not to be
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, X):

@@ -68,6 +68,7 @@ class Scratch:
         folder = os.path.abspath(folder or tempfile.gettempdir())
         self.run = run
         self._finalizer: Any = None
+        self._new = False  # a run's folder that was not there before
         try:
             _remove_abandoned(folder)
             here = None if run is None else os.path.join(folder, f"{_PREFIX}{run}")
@@ -81,7 +82,7 @@ class Scratch:
                 if not found:
                     shutil.rmtree(here, ignore_errors=True)
                 os.makedirs(here, mode=0o700, exist_ok=True)
-                self.path = here
+                self.path, self._new = here, not found
             self._sign(checkpoint)
         except OSError as error:
             if isinstance(error, StorageError):
@@ -101,6 +102,12 @@ class Scratch:
         """Remove the folder now, whoever holds it: after an error its traceback does. A run's folder stays."""
         if self._finalizer is not None:
             self._finalizer()
+
+    def refuse(self) -> None:
+        """Remove a folder that was made for a run that is not to be: what was there before stays."""
+        if self._new:
+            _remove(self.path)
+        self.close()
 
     def settle(self, name: str) -> None:
         """Remove everything but one file; the folder of a run, which is done, becomes one that goes with its holder."""

@@ -143,7 +143,8 @@ def _stage(
 ) -> StageForecast:
     workers = engine.workers if isinstance(engine, PlannedEngine) else 0
     n_blocks = math.ceil(problem.n_rows / layout.block_rows) if layout.block_rows else 0
-    slots = max(1, min((workers or 1) * layout.threads, n_blocks or 1))
+    at_once = workers * layout.threads if workers else min(layout.threads, engine.threads)  # who reads has no core
+    slots = max(1, min(at_once, n_blocks or 1))
     meet, parts = _assign_seconds(work, problem, rates, rule), _parts(work, layout, engine, problem)
     read_bytes = work.read_bytes * (_read_again(problem, layout) if workers else 1)
     parallel = (

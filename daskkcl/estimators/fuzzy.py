@@ -149,7 +149,8 @@ class KFCM(FuzzyClusterer):
     def _stages(self, problem: Problem, settings: Resolved) -> tuple[list[Stage], dict[str, int], int, int]:
         n, c, d = problem.n_rows, problem.c, problem.cells
         rows = 2 * n * problem.row_bytes
-        matrix = Stage("kernel matrix", 0, fixed_bytes=problem.map_bytes + rows + matrix_bytes(n + c, c, d))
+        fixed = problem.map_bytes + rows + matrix_bytes(n + c, c, d)
+        matrix = Stage("kernel matrix", 0, fixed_bytes=fixed, remedy="fit fewer rows")
         return [self._bound_stage(problem), matrix, labelling_stage(problem, self._n_objects(problem))], {}, 1, 0
 
     def _by_measurements(self) -> bool:

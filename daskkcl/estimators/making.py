@@ -30,9 +30,9 @@ def make_estimator(algo: Any, common: dict[str, Any], algorithm_parameters: dict
     from . import ALGORITHMS as classes
 
     if not isinstance(algo, str) or algo not in classes:
-        raise InvalidInputError(
-            f"algo={algo!r} is not known; there are {', '.join(sorted(classes))}.{did_you_mean(str(algo), classes)}"
-        )
+        named = next((name for name, cls in classes.items() if algo is cls or type(algo) is cls), None)
+        near = f" Did you mean {named!r}?" if named else did_you_mean(algo, classes) if isinstance(algo, str) else ""
+        raise InvalidInputError(f"algo={algo!r} is not known; there are {', '.join(sorted(classes))}.{near}")
     cls = classes[algo]
     kernel_params = {
         name: algorithm_parameters.pop(name) for name in _KERNEL_PARAMETERS if name in algorithm_parameters

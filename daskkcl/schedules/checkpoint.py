@@ -208,7 +208,10 @@ class Checkpoint:
         if {"seed", "shape", "stored dtype"} & set(different):  # from those it follows that the digest differs
             different = [name for name in different if name != "data"]
         if different:
-            details = [f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} here" for name in different[:4]]
+            details = [
+                "data: other rows" if name == "data" else f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} here"
+                for name in different[:4]
+            ]
             raise CheckpointError(
                 f"The checkpoint {self.path!r} belongs to another run ({'; '.join(details)}). "
                 "Use another checkpoint path, or delete it to start anew."

@@ -81,7 +81,8 @@ def exact_stage(problem: Problem, recorded: int = 0) -> list[Stage]:
     whole = _whole(problem)
     n, d = problem.n_rows, problem.cells
     beside = whole.centres_bytes + n * d * (8 + 2 * problem.dtype.itemsize) + 8 * recorded
-    matrix = Stage("kernel matrix", row_bytes=0, fixed_bytes=problem.map_bytes + exact_bytes(problem) + 8 * recorded)
+    fixed = problem.map_bytes + exact_bytes(problem) + 8 * recorded
+    matrix = Stage("kernel matrix", row_bytes=0, fixed_bytes=fixed, remedy="fit fewer rows")
     return [matrix, whole.stage("labelling", fixed_bytes=problem.map_bytes + beside)]
 
 

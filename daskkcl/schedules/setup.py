@@ -21,7 +21,7 @@ from ..blocks.scaled import ScaledSource, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled
 from ..blocks.sources import Source
-from ..errors import InvalidInputError, MemoryLimitError
+from ..errors import CheckpointError, InvalidInputError, MemoryLimitError
 from ..kernels.distance import CompiledRbfColumns
 from ..kernels.rows import as_dense
 from ..maps.base import Map
@@ -318,7 +318,9 @@ def prepare(
         if engine.cluster is not None and problem.scratch is not None:
             engine.cluster.check_shared(scratch.path)
         return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify, drawn, shuffles)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, CheckpointError):
+            scratch.refuse()
         scratch.close()
         raise
 
