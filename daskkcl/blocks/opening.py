@@ -57,33 +57,9 @@ def open_source(
     elif issparse(data):
         source = open_sparse(data)
     else:
-        source = ArraySource(_from_memory(data))
+        source = ArraySource(np.asarray(data))
     _check_table(source)
     return source
-
-
-def _from_memory(data: Any) -> Any:
-    """Return what is in memory as an array; name the column of a data frame that holds no numbers."""
-    if data is None or isinstance(data, (dict, set, type)):
-        what = "None" if data is None else f"a {type(data).__name__}"
-        raise InvalidInputError(f"X is {what}; pass a path or URL of a Zarr, or a two-dimensional array or data frame.")
-    if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        for name, dtype in zip(data.columns, data.dtypes, strict=True):
-            if getattr(dtype, "kind", "f") not in "biuf" and not _is_numeric(data[name], dtype):
-                raise InvalidInputError(
-                    f"The column {name!r} holds {dtype}, not numbers: leave it out, or turn it into numbers first."
-                )
-    return np.asarray(data)
-
-
-def _is_numeric(column: Any, dtype: Any) -> bool:
-    if getattr(dtype, "kind", "") in "mM":  # times, which numpy would take for numbers
-        return False
-    try:
-        np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _opened(data: Any) -> Any:

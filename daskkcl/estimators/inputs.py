@@ -125,6 +125,29 @@ def _plain(X: Any) -> Any:
     return as_numbers(X)
 
 
+def _check_columns(X: Any) -> None:
+    """Refuse what is no table at all, and name the column of a data frame that holds no numbers."""
+    if X is None or isinstance(X, (dict, set, type)):
+        what = "None" if X is None else f"a {type(X).__name__}"
+        raise InvalidInputError(f"X is {what}; pass a path or URL of a Zarr, or a two-dimensional array or data frame.")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for number, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+            if getattr(dtype, "kind", "f") not in "biuf" and not _is_numeric(X.iloc[:, number], dtype):
+                raise InvalidInputError(
+                    f"The column {name!r} holds {dtype}, not numbers: leave it out, or turn it into numbers first."
+                )
+
+
+def _is_numeric(column: Any, dtype: Any) -> bool:
+    if getattr(dtype, "kind", "") in "mM":  # times, which numpy would take for numbers
+        return False
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def as_numbers(X: Any) -> NDArray[Any]:
     """Return a table in memory as a numeric array, with scikit-learn's own messages for what is none."""
     from sklearn.utils import check_array
@@ -133,6 +156,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
         raise WrongTypeError(
             "X has masked values; pass X.filled(np.nan) with nan='drop' to leave out rows that have any."
         )
+    _check_columns(X)
     try:
         if issparse(X):
             check_array(X, accept_sparse=False)  # raises scikit-learn's own message
