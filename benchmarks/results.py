@@ -255,9 +255,9 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     colours = ["#3b7a57" if target.reached else "#b5482f" for target in targets]
     axes.barh(list(places), shares, color=colours, height=0.62)
     for place, share, target in zip(places, shares, targets, strict=True):
-        axes.text(
-            share * 1.03, place, f"{'≥ ' if target.open_end else ''}{_number(target.measured)}", va="center", fontsize=8
-        )
+        label = _measured(target)
+        plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # over the line of the target
+        axes.text(share * 1.03, place, label, va="center", fontsize=8, bbox=plate, zorder=3)
     labels = [f"{t.what}  ({'≥' if t.at_least else '≤'} {_number(t.bound)})" for t in targets]
     axes.set_yticks(list(places), labels, fontsize=8)
     axes.invert_yaxis()
