@@ -268,7 +268,7 @@ def check_chunks(array: Any, policy: str) -> None:
     where = f"{absent:,} of {total:,} chunks of {describe(array)} are absent"
     if policy == "warn":
         warnings.warn(
-            f"{where} and read as the fill value ({array.fill_value!r}). That is legal when those chunks "
+            f"{where} and read as the fill value ({array.fill_value}). That is legal when those chunks "
             "hold nothing else, and also what a lost file looks like. missing='raise' refuses such data, "
             "missing='fill' accepts them silently.",
             DaskkclWarning,

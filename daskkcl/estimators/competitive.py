@@ -169,8 +169,8 @@ class PAKCL(CompetitiveStream, _Competitive):
     Notes
     -----
     Algorithm 2 of Wu, Zheng and Lai, "Approximate kernel competitive learning" (doi:10.1016/j.neunet.2014.11.003),
-    in the dual form: a centre is the mean measurement of its rows, so no projection is ever formed. ``history_``
-    holds the squared moves of each epoch.
+    in the dual form: a centre is the mean measurement of its rows, so no projection is formed (but of few rows that are
+    met in many epochs, where it costs less). ``history_`` holds the squared moves of each epoch.
 
     Examples
     --------
