@@ -180,7 +180,7 @@ class LandmarkMap:
         the smallest, all is done in double precision.
         """
         means = np.asarray(means, dtype=np.float64)
-        if self._is_flat:
+        if 2 * self.rank <= self.n_measurements:
             return (means @ self.root) @ self.root.T
         if self._leading is None:
             return self.dual(means)
