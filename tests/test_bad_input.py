@@ -792,7 +792,7 @@ def test_rare_usable_rows_are_found_without_holding_the_others(tmp_path, monkeyp
 )
 def test_a_column_without_numbers_is_named(refuses, column, kind):
     frame = pd.DataFrame({"length": np.arange(40.0), "what": column})
-    refuses(frame, InvalidInputError, "column 'what'", kind, "not numbers")
+    refuses(frame, InvalidInputError, "column 'what'", kind, "not a table of numbers")
 
 
 def test_columns_of_numbers_in_any_dress(fit):

@@ -469,7 +469,7 @@ def models(draw, n):
         parameters |= INPUT_SPACE
     else:
         parameters["kernel"] = draw(st.sampled_from(["rbf", "polynomial", "laplacian"]))
-    if name == "pakcl":
+    if name.startswith("pakcl"):
         parameters["labels"] = draw(st.sampled_from(["frequency", "nearest"]))
         parameters["subset_size"] = draw(st.sampled_from([1, 7, "auto"]))
     elif name != "akkmeans":

@@ -8,7 +8,6 @@ from benchmarks.memory import fit_in_fresh_process, write_table
 from benchmarks.words import write_group
 
 ALGORITHMS = ["akkmeans", "pakcl", "okfcm", "spkfcm", "rsekfcm", "fcm"]
-INCREMENTAL_LITERAL = ["okfcm", "spkfcm", "rsekfcm"]
 MIB = 2**20
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
@@ -57,7 +56,7 @@ def few_passes(algo):
     return {"akkmeans": {"max_iter": 3}, "fcm": {"max_iter": 3}, "rsekfcm": {"max_passes": 2}}.get(algo, {})
 
 
-@pytest.mark.parametrize("algo", INCREMENTAL_LITERAL)
+@pytest.mark.parametrize("algo", [slow("okfcm"), slow("spkfcm"), "rsekfcm"])
 def test_literal_forms_stay_within_the_limit(tables, algo):
     """400,000 rows of 64 floats (98 MiB): kernel matrices of chunks, and prototypes of all of them."""
     size = {"sample_size": 2000} if algo == "rsekfcm" else {"chunk_size": 2000}
@@ -152,7 +151,10 @@ def test_the_spectral_pass_costs_little_more_than_a_product():
 
 @pytest.mark.parametrize(
     "n_rows, limit, parameters",
-    [(1_200_000, 288, {"buffer_size": 400}), (400_000, 288, {"buffer_size": 200, "n_neighbors": 400})],
+    [
+        pytest.param(1_200_000, 288, {"buffer_size": 400}, marks=pytest.mark.slow),
+        (400_000, 288, {"buffer_size": 200, "n_neighbors": 400}),
+    ],
 )
 def test_a_buffer_that_grows_stays_within_the_limit(tables, n_rows, limit, parameters):
     """293 MiB of rows under 288 MiB; a dense kernel matrix under 288 MiB. Rows enter, and some leave again."""

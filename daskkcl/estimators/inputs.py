@@ -129,12 +129,13 @@ def _check_columns(X: Any) -> None:
     """Refuse what is no table at all, and name the column of a data frame that holds no numbers."""
     if X is None or isinstance(X, (dict, set, type)):
         what = "None" if X is None else f"a {type(X).__name__}"
-        raise InvalidInputError(f"X is {what}; pass a path or URL of a Zarr, or a two-dimensional array or data frame.")
+        raise InvalidInputError(f"X is {what}; pass a path or URL of a Zarr, or a 2D array or data frame.")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         for number, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
             if getattr(dtype, "kind", "f") not in "biuf" and not _is_numeric(X.iloc[:, number], dtype):
                 raise InvalidInputError(
-                    f"The column {name!r} holds {dtype}, not numbers: leave it out, or turn it into numbers first."
+                    f"X is not a table of numbers: its column {name!r} holds {dtype}. Leave it out, or turn it into "
+                    "numbers first."
                 )
 
 
