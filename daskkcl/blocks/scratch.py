@@ -98,16 +98,15 @@ class Scratch:
             json.dump(owner, file)
         os.replace(partial, self.file(_OWNER))  # whole or not at all: a folder that nobody owns would stay for ever
 
-    def close(self) -> None:
-        """Remove the folder now, whoever holds it: after an error its traceback does. A run's folder stays."""
+    def close(self, refused: bool = False) -> None:
+        """Remove the folder now, whoever holds it: after an error its traceback does.
+
+        A run's folder stays, unless the run is refused and the folder was made for it.
+        """
         if self._finalizer is not None:
             self._finalizer()
-
-    def refuse(self) -> None:
-        """Remove a folder that was made for a run that is not to be: what was there before stays."""
-        if self._new:
+        elif refused and self._new:
             _remove(self.path)
-        self.close()
 
     def settle(self, name: str) -> None:
         """Remove everything but one file; the folder of a run, which is done, becomes one that goes with its holder."""

@@ -319,9 +319,7 @@ def prepare(
             engine.cluster.check_shared(scratch.path)
         return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify, drawn, shuffles)
     except BaseException as error:
-        if isinstance(error, CheckpointError):
-            scratch.refuse()
-        scratch.close()
+        scratch.close(refused=isinstance(error, CheckpointError))
         raise
 
 
