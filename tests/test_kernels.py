@@ -808,6 +808,28 @@ def test_far_rows_of_a_gaussian_kernel():
     np.testing.assert_allclose(found[exact <= tiny], 0, atol=tiny)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=4),
+    st.sampled_from(["float32", "float64", "uint8"]),
+    st.sampled_from([1e-3, 0.05, 1e-14, 1e13]),
+    st.booleans(),
+)
+def test_columns_in_which_landmarks_agree(lengths, row_dtype: str, gamma: float, compiled: bool) -> None:
+    """They are left out of products, not of distances: rows differ there from the landmarks, and from one another."""
+    vary = np.concatenate([np.arange(a + b) < a for a, b in lengths])
+    unit = 1 if row_dtype == "uint8" else math.sqrt(0.01 / gamma)
+    rng = np.random.default_rng(0)
+    X = (unit * rng.integers(0, 9, (50, len(vary)))).astype(np.float32).astype(row_dtype)
+    Y = np.where(vary, X[rng.integers(0, 50, (400, len(vary))), np.arange(len(vary))], X[0])
+    columns = Rbf(gamma).columns(Y, np.float32)
+    columns = columns.compiled() if compiled else columns
+    squares = naive_matrix(lambda x, y: float(((x - y) ** 2).sum()), X.astype(np.float64), Y.astype(np.float64))
+    np.testing.assert_allclose(columns.block(X)[0], np.exp(-gamma * squares), atol=2e-5)
+    pays = 400 * (~vary).sum() >= 100 * (vary.sum() + 2) and 8 * (~vary).sum() >= len(vary) + 2
+    assert len(columns.right) - 2 == (vary.sum() if pays else len(vary))
+
+
 def test_importing_kernels_takes_numpy_alone() -> None:
     folder = Path(kernels.__file__).parent
     for path in folder.glob("*.py"):

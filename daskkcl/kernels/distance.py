@@ -18,6 +18,7 @@ from daskkcl.kernels.sparse import Right
 from daskkcl.system import Buffers
 
 _LEAST_POWER = -126.0  # of two, that is a normal float32
+_PICKED_PRODUCTS = 100  # multiplications that take as long as picking a feature, twice
 PLAIN_GAMMAS = (2.0**-40, 2.0**40)  # outside, squares of rows may not fit into float32
 
 
@@ -98,7 +99,7 @@ class Rbf(GammaKernel):
         kappa.fill(1)
 
     def _tile_scratch_bytes(self, rows: int, d: int, m: int, itemsize: int) -> int:
-        return rows * (d + 2) * itemsize
+        return rows * 2 * (d + 2) * itemsize
 
 
 class _RbfColumns(KernelColumns):
@@ -114,11 +115,13 @@ class _RbfColumns(KernelColumns):
         self.shift = _Shift(landmarks, dtype)
         Y = (landmarks.astype(np.float64) - self.shift.exact) * self.scale  # (m, d)
         # −gamma ‖x − y‖² = [x, 1, ‖x‖²] · [2 gamma y, −gamma ‖y‖², −gamma]
-        self.right = np.empty((self.n_features + 2, self.n_landmarks), dtype)
+        right = np.empty((self.n_features + 2, self.n_landmarks), dtype)
         with np.errstate(over="ignore"):
-            self.right[:-2] = (2 * gamma * Y).T
-            self.right[-2] = -gamma * np.vecdot(Y, Y)
-        self.right[-1] = -gamma
+            right[:-2] = (2 * gamma * Y).T
+            right[-2] = -gamma * np.vecdot(Y, Y)
+        right[-1] = -gamma
+        self.used = columns_used(right)
+        self.right = right[self.used] if self.used.size else right
         self.gamma, self.longest = gamma, float(np.sqrt(np.vecdot(Y, Y).max(initial=0)))
         self.buffers = Buffers()
         if not np.isfinite(self.right).all():
@@ -145,6 +148,11 @@ class _RbfColumns(KernelColumns):
         squares = np.vecdot(X, X, out=left[:, d + 1])
         # gamma ‖x − y‖² is at most gamma (‖x‖ + ‖y‖)²: where that is small no power can be too small
         far_away = not self.gamma * (math.sqrt(squares.max(initial=0)) + self.longest) ** 2 <= -_LEAST_POWER - 1
+        if self.used.size:
+            fewer = self.buffers.take((len(rows), len(self.used)), self.dtype)
+            np.take(left, self.used, axis=1, out=fewer, mode="clip")
+            self.buffers.give(left)
+            left = fewer
         np.matmul(left, self.right, out=out)
         self.buffers.give(left)
         # Rounding may leave −gamma ‖x − y‖² above zero. The maximum is several times faster than clipping.
@@ -193,14 +201,35 @@ class CompiledRbfColumns(_RbfColumns):
         from daskkcl.kernels.rbf_loops import rbf_values
 
         left = self.buffers.take((self.step_rows, self.n_features + 2), self.dtype)
-        bad = rbf_values(*self.plain(rows), self.right, left, out)
+        fewer = self.buffers.take((self.step_rows, len(self.used)), self.dtype)
+        bad = rbf_values(*self.plain(rows), self.used, self.right, left, fewer, out)
         self.buffers.give(left)
+        self.buffers.give(fewer)
         if bad < 0:
             kappa.fill(1)
         else:  # a norm beyond the range of float32: far away from everything
             with np.errstate(over="ignore", invalid="ignore"):
                 super()._fill(rows, out, kappa)
             out[np.isnan(out)] = 0
+
+
+def columns_used(right: Array) -> Array:
+    """Return the rows of `right` (k, m) that are worth a product; none, where that is all of them.
+
+    Around the mean of the landmarks a feature is zero in which all are the same, such as a pixel at the rim of
+    pictures. It makes rows longer, and that is all. To leave out a few takes longer than their products.
+
+    Examples
+    --------
+    >>> right = np.ones((6, 1000))
+    >>> right[[0, 2]] = 0
+    >>> columns_used(right), columns_used(right[:, :10])
+    (array([1, 3, 4, 5]), array([], dtype=int64))
+    """
+    used = np.flatnonzero(right.any(axis=1))
+    left_out = len(right) - len(used)
+    pays = left_out * right.shape[1] >= _PICKED_PRODUCTS * len(used) and 8 * left_out >= len(right)
+    return used if pays else used[:0]
 
 
 def exponential(dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from daskkcl.kernels.loops import _njit, _to_the_letter
 
-__all__ = ["STEP_ROWS", "left_side", "powers_of_two", "rbf_values"]
+__all__ = ["STEP_ROWS", "exponents", "left_side", "powers_of_two", "rbf_values"]
 
 STEP_ROWS = 128  # rows at a time: with a thousand landmarks their values take half of a second-level cache
 
@@ -76,8 +76,29 @@ powers_of_two = _njit(_powers_of_two, fastmath={"contract"})
 
 
 @_to_the_letter
+def exponents(
+    left: NDArray[Any], used: NDArray[Any], right: NDArray[Any], fewer: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """``out[i, l] = left_i . right_l``, of the columns that are `used` if there are any; `fewer` is room for these."""
+    n = left.shape[0]
+    if used.size == 0:
+        np.dot(left, right, out)
+        return
+    for i in range(n):
+        for j in range(used.size):
+            fewer[i, j] = left[i, used[j]]
+    np.dot(fewer[:n], right, out)
+
+
+@_to_the_letter
 def rbf_values(
-    rows: NDArray[Any], shift: NDArray[Any], right: NDArray[Any], left: NDArray[Any], out: NDArray[Any]
+    rows: NDArray[Any],
+    shift: NDArray[Any],
+    used: NDArray[Any],
+    right: NDArray[Any],
+    left: NDArray[Any],
+    fewer: NDArray[Any],
+    out: NDArray[Any],
 ) -> int:
     """``out[i, l] = 2^(left_i . right_l)``, `left` being room for a few rows; return the first bad one, or -1."""
     n = rows.shape[0]
@@ -87,6 +108,6 @@ def rbf_values(
         bad = left_side(rows[first:last], shift, left)
         if bad >= 0:
             return first + bad
-        np.dot(left[: last - first], right, out[first:last])
+        exponents(left[: last - first], used, right, fewer, out[first:last])
         powers_of_two(out[first:last])
     return -1

@@ -98,11 +98,14 @@ class _Loop:
         self.labels, self.nearest = np.empty(n_rows, dtype=np.intp), np.empty(n_rows, dtype=np.float32)
         G, step, m = fused._centres[0], self.columns.step_rows, self.columns.n_landmarks
         self.high, self.low = (np.empty((0, m)), np.empty((0, m))) if sums is None else (sums.high, sums.low)
-        shapes = [(step, self.columns.n_features + 2), (step, m), (step, len(G)), (len(self.high), m)]
+        shapes = [(step, self.columns.n_features + 2), (step, len(self.columns.used))]
+        shapes += [(step, m), (step, len(G)), (len(self.high), m)]
         sizes = [a * b for a, b in shapes]
         self.room = self.columns.buffers.take((sum(sizes),), np.float32)
         parts = np.split(self.room, np.cumsum(sizes)[:-1])
-        self.left, self.few, self.D, self.S = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+        self.left, self.fewer, self.few, self.D, self.S = (
+            part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)
+        )
 
     def rows(self, rows: Floats, valid: NDArray[np.bool_] | None, begin: int) -> int:
         """Meet rows from one on; return the first of the few rows that could not be met, or -1."""
@@ -117,9 +120,9 @@ class _Loop:
         from .fused_loops import meet
 
         (G, nu), mask = self.fused._centres, _NO_MASK if valid is None else valid
-        room = (self.left, self.few, self.D)
+        room, columns = (self.left, self.fewer, self.few, self.D), self.columns
         sums = (self.S, self.high, self.low)
-        given = (X, Z, shift, self.columns.right, G, nu, self.fused.factors, mask)
+        given = (X, Z, shift, columns.used, columns.right, G, nu, self.fused.factors, mask)
         return int(meet(begin, *given, *room, labels, nearest, *sums))
 
     def finish(self) -> tuple[NDArray[np.intp], Floats]:

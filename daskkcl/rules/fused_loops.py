@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled, _to_the_letter
-from ..kernels.rbf_loops import left_side, powers_of_two
+from ..kernels.rbf_loops import exponents, left_side, powers_of_two
 
 __all__ = ["meet"]
 
@@ -72,12 +72,14 @@ def meet(
     rows: NDArray[Any],
     measured: NDArray[Any],
     shift: NDArray[Any],
+    used: NDArray[Any],
     right: NDArray[Any],
     G: NDArray[Any],
     nu: NDArray[Any],
     factors: NDArray[Any],
     valid: NDArray[Any],
     left: NDArray[Any],
+    fewer: NDArray[Any],
     Z: NDArray[Any],
     D: NDArray[Any],
     labels: NDArray[Any],
@@ -93,7 +95,7 @@ def meet(
     begin : int
         The first row that is met.
     rows : (n, d), or without columns where `measured` (n, m) has their measurements already
-    shift, right, left : see `kernels.rbf_loops`; `left` is room for a few rows, as are `Z` and `D`
+    shift, used, right, left, fewer : see `kernels.rbf_loops`; these two are room for a few rows, as are `Z` and `D`
     G : (c and up to three rows of zeros, m); nu, factors : (c,)
         ``-2 g_c``, ``nu_c`` and what distances are multiplied by.
     valid : (n,) or (0,)
@@ -116,7 +118,7 @@ def meet(
             if left_side(rows[first:last], shift, left) >= 0:
                 return first
             here = Z[: last - first]
-            np.dot(left[: last - first], right, here)
+            exponents(left[: last - first], used, right, fewer, here)
             powers_of_two(here)
         else:
             here = measured[first:last]
