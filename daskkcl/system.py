@@ -125,24 +125,28 @@ def version() -> str:
         return "0+unknown"
 
 
-_TIGHT = {-3: 512 * 2**10}  # M_MMAP_THRESHOLD
-_ROOMY = {-8: 1, -3: 32 * 2**20, -1: 8 * 2**20}  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+_ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of mallopt
+_MIB = 2**20
 
 
-def return_large_arrays(tight: bool = True) -> None:
-    """Make the C library give back memory of freed arrays.
+def return_large_arrays(room_bytes: int = 0) -> None:
+    """Make the C library give back memory of freed arrays, but for what there is room for.
 
     glibc raises its threshold for that by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread:
     the process of a streaming run then grows to half as much again. Where memory is tight, arrays of 512 KiB and more
     go back at once, and the next one costs a page fault for every four kibibytes: reading takes twice as long. Where
-    there is room, all threads share one arena, which keeps some 30 MiB more. Called for runs with a memory limit
-    only, because it holds for the rest of the process.
+    there is room, all threads share one arena, which keeps some 20 MiB more than what may be free at its end. Called
+    for runs with a memory limit only, because it holds for the rest of the process.
     """
     import ctypes
 
+    options = {_MMAP_THRESHOLD: _MIB // 2, _TRIM_THRESHOLD: _MIB // 2}
+    if room_bytes >= 32 * _MIB:
+        free = min(room_bytes - 24 * _MIB, 256 * _MIB)
+        options = {_ARENA_MAX: 1, _MMAP_THRESHOLD: 32 * _MIB, _TRIM_THRESHOLD: free}
     with contextlib.suppress(OSError, AttributeError):  # not glibc: nothing to set
         library = ctypes.CDLL(None)
-        for option, value in (_TIGHT if tight else _ROOMY).items():
+        for option, value in options.items():
             library.mallopt(option, value)
 
 

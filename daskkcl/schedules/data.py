@@ -52,10 +52,14 @@ class RowReader:
     In this process rows are read in slabs of whole chunks; one that reaches beyond the last block of a graph is carried
     over to the next, so that no chunk is read twice. On a cluster rows never travel: the task that works on a block
     reads it, so a worker holds as many blocks as it has threads, and a chunk between two blocks is read by both.
+
+    `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1),
+    or two are read at a time (2), for who does next to nothing with them and is done before the next ones are there.
     """
 
-    def __init__(self, engine: Engine, source: Source, edges: list[int]) -> None:
+    def __init__(self, engine: Engine, source: Source, edges: list[int], apart: int = 1) -> None:
         self._engine, self._source = engine, cast(Any, stored_rows(source))
+        self._apart = min(apart, engine.threads)
         self._scaler = source.scaler if isinstance(source, ScaledSource) else None
         self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") and engine.local else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
@@ -95,8 +99,7 @@ class RowReader:
         for slab in range(first, last):
             if slab not in self._slabs:
                 start, stop = slab_edges[slab], slab_edges[slab + 1]
-                # Of large slabs the next is read while blocks of this one are worked on.
-                after = window.after(self._begun.get(slab - 1))
+                after = window.after(self._begun.get(slab - self._apart))
                 self._slabs[slab] = graph.call(read_slab, array, start, stop, after)
                 self._begun[slab] = len(window.results)
         if last == first + 1:
@@ -177,14 +180,15 @@ def run_blocks(
     combine: Combine | None = None,
     watch: str = "",
     step: int = 0,
+    apart: int = 1,
 ) -> list[Any]:
     """Read all blocks between the edges and work on them, some hundred in a graph; return the results in order.
 
     `prepare` puts what all blocks share into a graph and returns the function that adds the work on a block;
-    `combine` makes one result of several, in order.
+    `combine` makes one result of several, in order; `apart` is for `RowReader`.
     """
     results: list[Any] = []
-    for part in stream_blocks(engine, source, edges, prepare, watch, step, combine=combine):
+    for part in stream_blocks(engine, source, edges, prepare, watch, step, combine=combine, apart=apart):
         results += part
         if combine:
             results = [combine(results)]  # here too: totals of all graphs would grow with the rows
@@ -200,9 +204,10 @@ def stream_blocks(
     step: int = 0,
     at_once: int | None = None,
     combine: Combine | None = None,
+    apart: int = 1,
 ) -> Iterator[list[Any]]:
     """Do as `run_blocks`, and yield the results of every graph of `at_once` blocks."""
-    reader, at_once = RowReader(engine, source, edges), at_once or graph_blocks(engine, source)
+    reader, at_once = RowReader(engine, source, edges, apart), at_once or graph_blocks(engine, source)
     for first in range(0, len(edges) - 1, at_once):
         part, graph = edges[first : first + at_once + 1], Graph()
         consume, window = prepare(graph), make_window(graph, engine)
@@ -298,7 +303,7 @@ def _picked(
         )
 
     engine.progress.begin("sampling", len(wanted), "blocks")
-    parts = run_blocks(engine, source, edges, pick, watch=look.__name__, step=1)
+    parts = run_blocks(engine, source, edges, pick, watch=look.__name__, step=1, apart=2)
     engine.progress.end()
     return parts, [order[piece] for piece in wanted.values()]
 

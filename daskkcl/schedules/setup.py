@@ -46,7 +46,6 @@ from .shuffling import can_shuffle_first, rows_of_shuffle, shuffle_epoch
 
 __all__ = ["Setup", "all_stages", "base_stages", "default_limit", "plan_run", "plan_stages", "prepare"]
 
-_ROOM_BYTES = 32 * 2**20  # left over by the plan: freed arrays may then stay a while, which is faster
 _BLOCK_SHARE = 4  # blocks on a cluster are so many times larger, if there is room: tasks cost more there
 _MANY_BLOCKS, _MOST_SHARE = 20_000, 32  # of a pass: more keep one scheduler busy, so blocks grow, up to so many times
 _BLOCKS_EACH = 4  # for every thread of a cluster, if it has so many of them that this is more
@@ -309,7 +308,7 @@ def prepare(
     whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order.
     """
     if problem.memory_limit is not None and engine.local:
-        return_large_arrays(tight=plan.limit_bytes - plan.peak_bytes < _ROOM_BYTES)
+        return_large_arrays(plan.limit_bytes - plan.peak_bytes)
     saved = checkpoint or Checkpoint(None)
     run = None if saved.path is None else saved.run
     place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
