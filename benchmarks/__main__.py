@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     out = Path(options.out or Path(__file__).parent) if options.out or name == "all" else None
     with tempfile.TemporaryDirectory() as folder:
         work = options.work or folder
-        Path(work).mkdir(parents=True, exist_ok=True)
+        for needed in (work, out):
+            if needed is not None:
+                Path(needed).mkdir(parents=True, exist_ok=True)
         context = Context(Sets(options.data, work), options.repeats, tiny=options.tiny)
         outcomes = []
         for suite in SUITES if name == "all" else [name]:
