@@ -308,7 +308,8 @@ def prepare(
     whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order.
     """
     if problem.memory_limit is not None and engine.local:
-        return_large_arrays(plan.limit_bytes - plan.peak_bytes)
+        rows = problem.source
+        return_large_arrays(plan.limit_bytes - plan.peak_bytes, rows.unit_rows * rows.row_bytes)
     saved = checkpoint or Checkpoint(None)
     run = None if saved.path is None else saved.run
     place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
