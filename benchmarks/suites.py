@@ -446,12 +446,10 @@ def scaling(context: Context) -> Outcome:
         f"measurements kept; out of core over a Zarr of {n:,} x {d} within 768 MiB, one pass and one for labels, each "
         "of which reads and measures."
     )
-    limits_of = {"product": "bare product", "read": "bare read of the Zarr"}
-    rows = [timed_row(f"{what}, 1 thread", bare[f"{name}_1"]) for name, what in limits_of.items()]
-    rows += [
-        timed_row(f"{what}, 2 threads", bare[f"{name}_2"], f"{gain[name]:.2f} times as fast")
-        for name, what in limits_of.items()
-    ]
+    rows = []
+    for name, what in {"product": "bare product", "read": "bare read of the Zarr"}.items():
+        rows.append(timed_row(f"{what}, 1 thread", bare[f"{name}_1"]))
+        rows.append(timed_row(f"{what}, 2 threads", bare[f"{name}_2"], f"{gain[name]:.2f} times as fast"))
     return Outcome("scaling", "Threads and workers", explanation, (*map(row_of, found.values()), *rows), targets)
 
 
