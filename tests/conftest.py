@@ -1,8 +1,24 @@
 """What several test files share."""
 
+import zlib
+
 import pytest
 
 SMALL_TILE = 1024
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out those that are slow
+def pytest_collection_modifyitems(items):
+    """Of the cases of a test marked ``part(n)`` one in n runs by default, always the same; the others are slow ones."""
+    cases = {}
+    for item in items:
+        if item.get_closest_marker("part") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for own in cases.values():
+        n = own[0].get_closest_marker("part").args[0]
+        by_chance = sorted(own, key=lambda item: zlib.crc32(item.nodeid.encode()))
+        for item in by_chance[-(-len(own) // n) :]:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")

@@ -357,6 +357,7 @@ STORES = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty"])

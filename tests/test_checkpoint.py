@@ -127,6 +127,7 @@ def alike(model, other):
     assert model.objective_ == other.objective_
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("kind", ["numpy", "zarr"])
 def test_going_on(tmp_path, monkeypatch, X, path, run, kind):
@@ -147,6 +148,7 @@ def test_every_algorithm_is_here():
     assert {run["algo"] for run in ALL_RUNS.values()} == set(daskkcl.algorithms())
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("run", OTHER_RUNS.values(), ids=OTHER_RUNS)
 def test_the_others_go_on_too(tmp_path, monkeypatch, path, run):
     """Every algorithm saves every round, or every step that takes a second; what is left is what was not done."""
@@ -179,6 +181,7 @@ class Passes:
             raise Killed
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["spectral", "nyncut", "okfcm of codes", "lcpcl", "rsekfcm, prototypes", "pakcl"])
 def test_no_pass_is_made_twice_but_the_last(tmp_path, monkeypatch, path, name):
     """Passes that make a map, shuffle, count, look for prototypes or label are not made again, wherever it stopped."""
@@ -199,6 +202,7 @@ def test_no_pass_is_made_twice_but_the_last(tmp_path, monkeypatch, path, name):
         assert rest.seen == left or (left[0] == "shuffling" and rest.seen == left[1:])  # its last file was written
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_a_finished_run_is_only_labelled_again(tmp_path, monkeypatch, path, run):
     first = fit(path, **run, checkpoint=tmp_path / "ckpt")
@@ -232,6 +236,7 @@ def test_interrupted_between_saves(tmp_path, path, monkeypatch):
     assert N / 4 < epochs[1][1] < N  # the second epoch began where it was saved
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["fewer threads", "more threads"])
 def test_another_plan_goes_on_with_the_same_rows(tmp_path, monkeypatch, path, run, threads):
@@ -435,6 +440,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, X):
         fit(X, **run, checkpoint=place)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["akkmeans", "pakcl", "spkfcm", "lcpcl", "spectral", "okfcm"])
 def test_a_checkpoint_does_not_grow_with_the_rows(tmp_path, X, name):
     """Four times the rows: the same centres and counts, and what tells where in the order a run is.

@@ -52,6 +52,7 @@ FAMILY = [
 ]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("algo, more", FAMILY)
 def test_workers_give_the_labels_of_threads(client, table, tmp_path, algo, more):
     size = {"buffer_size": 100} if algo == "skkmeans" else {"n_landmarks": 100}
@@ -299,6 +300,7 @@ def test_what_waits_on_a_worker_tells_its_size():
 # --- what a plan foretells ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "algo, more",
     [

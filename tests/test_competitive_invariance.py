@@ -41,6 +41,7 @@ def expected(X):
         return {name: answers(model().fit(X), X) for name, model in MODELS.items()}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("source", ["zarr, coprime chunks", "dask, ragged", "numpy, other byte order"])
 @pytest.mark.parametrize("name", MODELS)
 def test_any_source_gives_the_same(X, expected, name, source):
@@ -49,6 +50,7 @@ def test_any_source_gives_the_same(X, expected, name, source):
         assert_same(answers(MODELS[name]().fit(data), data), expected[name])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("keep", ["measurements", "rows", "nothing"])
 @pytest.mark.parametrize("name", STREAMING)
@@ -86,6 +88,7 @@ def test_saved_models_say_the_same(tmp_path, X, expected, name):
     assert loaded.n_clusters_ == model.n_clusters_
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_killed_run_goes_on(monkeypatch, tmp_path, X, expected, name):
     """Stopped after every save in turn, and taken up with other blocks."""

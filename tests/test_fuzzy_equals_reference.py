@@ -139,6 +139,7 @@ def test_fcm_is_kfcm_with_the_linear_kernel(X, weights):
 # --- KFCM -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("m, tol, max_iter", [(1.4, 1e-3, 100), (1.8, 1e-10, 6), (1.2, 1e-8, 400)])
 def test_kfcm_equals_its_twin(X, kernel, weights, m, tol, max_iter):
@@ -204,6 +205,7 @@ def test_literal_rsekfcm_equals_its_twin(X, kernel, weights, how):
     assert never_increases(model.history_)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("weights", ["none", "real", "some zero"])
 @pytest.mark.parametrize("max_passes", [0, 1, 5])
 def test_landmark_rsekfcm_equals_its_twin(X, kernel, weights, max_passes):
@@ -246,6 +248,7 @@ def settle(Y, r, V, m, w, most):
 # --- single pass ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("how", ["centres", "prototypes"])
 @pytest.mark.parametrize("order", ["random", "arrival"])
 @pytest.mark.parametrize("weights", ["none", "real", "some zero"])
@@ -320,6 +323,7 @@ def test_literal_okfcm_equals_its_twin(X, kernel, weights, how):
     assert never_increases(model.history_)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("weights", ["none", "real", "some zero"])
 @pytest.mark.parametrize("chunk, max_passes", [(45, 1), (7, 1), (7, 4)])
 def test_landmark_okfcm_equals_its_twin(X, kernel, weights, chunk, max_passes):

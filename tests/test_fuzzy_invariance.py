@@ -87,6 +87,7 @@ def test_the_data_put_invariance_to_the_test(X, expected, small_tiles):
             assert not np.array_equal(found["memberships"], expected[name, False]["memberships"]), name
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("source, weighted", CHECKED)
 @pytest.mark.parametrize("name", MODELS)
 def test_any_source_gives_the_same(X, w, expected, name, source, weighted):
@@ -96,6 +97,7 @@ def test_any_source_gives_the_same(X, w, expected, name, source, weighted):
         assert_same(answers(MODELS[name]().fit(data, **weights), data), expected[name, weighted])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", MODELS)
 def test_any_number_of_threads_gives_the_same(X, w, expected, name, threads):
@@ -118,6 +120,7 @@ def test_the_least_memory_gives_the_same(X, w, expected, name):
     assert_same(answers(model, data), expected[name, True])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_dropped_rows_are_the_same_everywhere(X, w, name):
     spoilt = X.copy()
@@ -131,6 +134,7 @@ def test_dropped_rows_are_the_same_everywhere(X, w, name):
     assert_same(answers(MODELS[name](nan="drop").fit(data, sample_weight=w), data), whole)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "name, init",
     [*((name, init) for name in MODELS for init in ("d2", "random")), ("fcm", "sample"), ("o", "sample")],

@@ -34,6 +34,7 @@ def slowly(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("algo", PUBLISHED)
 @pytest.mark.parametrize("share", [share if share == 0.10 else slowly(share) for share in SHARES])
 def test_the_literal_forms_reach_the_papers_figures(algo, share):

@@ -105,6 +105,7 @@ def test_unit_weights_change_nothing(name):
     assert_array_equal(one.prototypes_, two.prototypes_)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("init", ["d2", "random", None])
 def test_rows_of_weight_zero_have_no_part_in_seeding(name, init):

@@ -160,6 +160,7 @@ def test_the_data_put_invariance_to_the_test(X, expected):
 # --- stores, chunks and threads ---------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "name, source",
     [
@@ -175,6 +176,7 @@ def test_any_source_gives_the_same(X, expected, name, source):
         assert_same(answers(MODELS[name]().fit(data), data), expected[name])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("source", ["numpy", "zarr, coprime chunks", "dask, ragged"])
 @pytest.mark.parametrize("name", MODELS)
@@ -184,6 +186,7 @@ def test_any_number_of_threads_gives_the_same(X, expected, name, source, threads
         assert_same(answers(MODELS[name]().fit(data), data), expected[name])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kernel", ["polynomial", "linear", "laplacian"])
 @pytest.mark.parametrize("source", ["numpy, strided", "zarr, column chunks", "dask, ragged"])
 def test_other_kernels_and_precisions(X, kernel, source):
@@ -205,6 +208,7 @@ def test_other_maps_and_landmarks(X, parameters):
     assert_same(answers(model(**parameters).fit(data), data), answers(model(**parameters).fit(X), X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("init", ["d2", "random", "rows", "labels", "centres"])
 @pytest.mark.parametrize("name", ["akkmeans", "pakcl", "okfcm"])
 def test_any_start_gives_the_same(X, name, init):
@@ -218,6 +222,7 @@ def test_any_start_gives_the_same(X, name, init):
     assert_same(answers(model(init=init).fit(data), data), answers(model(init=init).fit(X), X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int16", "uint8", "bool"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_dtype_gives_the_same(X, name, dtype):
@@ -257,6 +262,7 @@ def force_plan(monkeypatch, name, keep, blocks, tile=TILE):
     monkeypatch.setattr(KernelClusterer, "_plan", plan)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("source", ["zarr, coprime chunks", "dask, ragged"])
 @pytest.mark.parametrize(
@@ -352,6 +358,7 @@ def spoilt(X):
     return rows
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_dropped_rows_are_the_same_everywhere(monkeypatch, spoilt, name):
     bad = ~np.isfinite(spoilt).all(axis=1)
@@ -533,6 +540,7 @@ def test_small_tables_in_any_chunks(data):
     assert_same(answers(model.fit(stored), stored), expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.DaskkclWarning")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(

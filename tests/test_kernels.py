@@ -173,7 +173,7 @@ def test_sigmoid_is_indefinite() -> None:
 ROW_DTYPES = ["bool", "uint8", "int8", "uint16", "int32", "int64", "float16", "float32", "float64", ">f4", ">i2"]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     case=st.sampled_from(sorted(CASES)),
     rows=st.integers(0, 7),
@@ -754,6 +754,7 @@ def test_callable_dict_is_json() -> None:
 # -- memory and layers ------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(4)
 @ALL
 @pytest.mark.parametrize("row_dtype", ["float32", "uint8", "float64"])
 @pytest.mark.parametrize("rows, d, m", [(700, 300, 30), (1100, 6, 500)])
@@ -808,7 +809,7 @@ def test_far_rows_of_a_gaussian_kernel():
     np.testing.assert_allclose(found[exact <= tiny], 0, atol=tiny)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=4),
     st.sampled_from(["float32", "float64", "uint8"]),

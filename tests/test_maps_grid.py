@@ -71,6 +71,7 @@ GRID = [
 ]
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("algo, kind, name", GRID)
 def test_the_grid(tmp_path, X, algo, kind, name):
     map_ = map_of(kind, name, X)
@@ -333,6 +334,7 @@ def doctored():
                 yield name, array, damage
 
 
+@pytest.mark.part(3)
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("name, array, damage", list(doctored()))
 def test_doctored_arrays_of_maps(tmp_path, models, name, array, damage):

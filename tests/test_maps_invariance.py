@@ -126,6 +126,7 @@ def test_the_data_put_invariance_to_the_test(X, embedded, expected):
 # --- maps -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", MAPS)
 def test_any_source_gives_the_same_coordinates(X, embedded, name, source):
@@ -227,6 +228,7 @@ def test_dropped_rows_have_no_coordinates(spoilt, name):
         MAPS[name]().fit(spoilt[~bad]).transform(spoilt)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MAPS)
 def test_dropped_rows_are_as_if_they_were_not_there(X, spoilt, name):
     """Given what is drawn at random: landmarks are given, and random features depend on nothing but the seed.
@@ -259,6 +261,7 @@ def test_dropped_rows_have_no_label(spoilt, name):
 # --- algorithms -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("source, threads", [("zarr, coprime chunks", 1), ("dask, ragged", 3)])
 @pytest.mark.parametrize("name", MODELS)
 def test_any_source_gives_the_same_labels(X, expected, name, source, threads):
@@ -274,6 +277,7 @@ def test_the_least_memory_gives_the_same_labels(X, expected, name):
     assert_same(answers(fitted, data), expected[name])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("source", ["numpy, column by column", "zarr, coprime chunks"])
 @pytest.mark.parametrize("keep", ["codes", "nothing"])
 @pytest.mark.parametrize("name", [name for name in MODELS if "spectral" in name])
@@ -326,6 +330,7 @@ def checked():
         yield cls(n_components=20, **ALIKE)
 
 
+@pytest.mark.part(4)
 @parametrize_with_checks(list(checked()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -40,6 +40,7 @@ def digits():
 slow = pytest.mark.slow
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "name, n_landmarks, least",
     [

@@ -91,6 +91,7 @@ def test_weights_stay_within_the_limit(tables, algo):
     check(run, 320)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     "algo, limit, parameters",
     [
@@ -107,6 +108,7 @@ def test_rows_met_one_at_a_time_stay_within_the_plan(tables, algo, limit, parame
     check(run, limit)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(
     "algo, parameters",
     [
@@ -123,6 +125,7 @@ def test_maps_stay_within_the_limit(tables, algo, parameters):
     check(fit_in_fresh_process(tables(1_200_000, 64), algo, "448MiB", n_clusters=10, **parameters), 448)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "algo, parameters", [("kcl", {"n_clusters": 5, "max_epochs": 2}), ("kcpcl", {"n_seeds": 5, "max_epochs": 2})]
 )
@@ -149,6 +152,7 @@ def test_the_spectral_pass_costs_little_more_than_a_product():
     assert pass_ratio(32_768, 784, 1000, 9, 2)["ratio"] <= 1.3
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "n_rows, limit, parameters",
     [
@@ -181,6 +185,7 @@ def sparse_group(path, n_rows, n_features, entries, seed=0):
     return str(path)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "kernel, limit, parameters",
     [
@@ -199,6 +204,7 @@ def test_a_buffer_of_sparse_rows_is_planned_as_such(tmp_path, kernel, limit, par
     check(run, limit)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "algo, parameters",
     [
@@ -227,6 +233,7 @@ def test_a_million_rows_met_one_at_a_time_under_512_mib(tables):
     check(run, 512)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "algo",
     [

@@ -64,6 +64,7 @@ def test_every_way_of_choosing_landmarks(landmarks):
     assert np.mean(scores) >= 0.68
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("algo", [name for name, cls in daskkcl.algorithms().items() if cls.counted == "n_clusters"])
 def test_nothing_but_a_path(tmp_path, algo):
     """``daskkcl.fit(path)`` with nothing else (but a seed) is sensible: the number of clusters from the sample."""

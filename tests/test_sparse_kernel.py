@@ -535,6 +535,7 @@ def test_a_buffer_that_does_not_fit_is_refused(X):
 # --- what it finds --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "sizes, margin",
     [pytest.param(EQUAL, 5, marks=pytest.mark.slow), (UNEQUAL, 25)],
