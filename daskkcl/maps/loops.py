@@ -11,36 +11,57 @@ from ..kernels.loops import _compiled
 
 __all__ = ["encode", "gather_codes"]
 
-_STRIP = 64  # landmarks looked at together: most strips hold none of the nearest and cost one vectorised minimum
+_STRIP = 64  # landmarks looked at together
+
+
+@_compiled
+def _least(S: NDArray[Any], bias: NDArray[Any]) -> Any:
+    """Return the least of ``bias - 2 S``, of one strip."""
+    two, least = S.dtype.type(2), S.dtype.type(np.inf)
+    for j in range(S.shape[0]):
+        d2 = bias[j] - two * S[j]
+        least = d2 if d2 < least else least  # as this, and of a slice, it runs in vectors
+    return least
 
 
 @_compiled
 def encode(
     S: NDArray[Any], bias: NDArray[Any], names: NDArray[Any], rows: NDArray[Any], p: int, unit: float, out: NDArray[Any]
 ) -> None:
-    """Write numbers and weights of the p nearest landmarks of every row: never a sort, one look at each distance.
+    """Write numbers and weights of the p nearest landmarks of every row: never a sort of all distances.
 
     The squared distance of row i to landmark j, up to what is the row's own, is ``bias[j] - 2 S[i, j]``. Landmark j is
     called ``names[j]``; row i is ``out[rows[i]]``. Weights are ``exp(-(d² - d²min) / 2 s²)``, ``s²`` the mean of
     ``d² - d²min`` over the p, divided by their sum and rounded to multiples of `unit`, so that sums of them are exact.
+
+    The least distance of every strip is found first. The p nearest are no farther than the p-th least of these, so only
+    strips that reach down to it are looked at once more: p of them, but for ties.
     """
     n, m = S.shape
     two, far = S.dtype.type(2), S.dtype.type(np.inf)
     nearest = np.empty(p, dtype=S.dtype)
     which = np.empty(p, dtype=np.int64)
     weights = np.empty(p, dtype=np.float64)
+    minima = np.empty(-(-m // _STRIP), dtype=S.dtype)
     for i in range(n):
-        for k in range(p):
-            nearest[k] = far
-            which[k] = 0
-        for first in range(0, m, _STRIP):
-            last = min(first + _STRIP, m)
-            least = far
-            for j in range(first, last):
-                least = min(least, bias[j] - two * S[i, j])
-            if least >= nearest[p - 1]:
+        nearest[:] = far
+        for strip in range(minima.shape[0]):
+            own = slice(strip * _STRIP, min(m, (strip + 1) * _STRIP))
+            least = _least(S[i, own], bias[own])
+            minima[strip] = least
+            k = p - 1
+            if least < nearest[k]:
+                while k > 0 and least < nearest[k - 1]:
+                    nearest[k] = nearest[k - 1]
+                    k -= 1
+                nearest[k] = least
+        reach = nearest[p - 1]
+        nearest[:] = far
+        which[:] = 0
+        for strip in range(minima.shape[0]):
+            if minima[strip] > reach:
                 continue
-            for j in range(first, last):
+            for j in range(strip * _STRIP, min(m, (strip + 1) * _STRIP)):
                 d2 = bias[j] - two * S[i, j]
                 if d2 < nearest[p - 1]:
                     k = p - 1
