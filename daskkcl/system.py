@@ -142,7 +142,8 @@ def return_large_arrays(room_bytes: int = 0, chunk_bytes: int = 0) -> None:
 
     options = {_MMAP_THRESHOLD: _MIB // 2, _TRIM_THRESHOLD: _MIB // 2}
     if room_bytes >= 32 * _MIB:
-        free = max(8 * _MIB, min(2 * chunk_bytes, room_bytes - 24 * _MIB))  # it is held encoded and decoded
+        # It is held encoded and decoded. What is larger than 32 MiB goes back whatever is said here.
+        free = max(8 * _MIB, min(2 * chunk_bytes, room_bytes - 24 * _MIB, 64 * _MIB))
         options = {_ARENA_MAX: 1, _MMAP_THRESHOLD: 32 * _MIB, _TRIM_THRESHOLD: free}
     with contextlib.suppress(OSError, AttributeError):  # not glibc: nothing to set
         library = ctypes.CDLL(None)
