@@ -307,7 +307,7 @@ RIVALS = {
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 @pytest.mark.parametrize("space", ["identity", "landmarks"])
 @pytest.mark.parametrize("name", [*RIVALS, "core"])

@@ -50,7 +50,7 @@ def test_any_source_gives_the_same(X, expected, name, source):
         assert_same(answers(MODELS[name]().fit(data), data), expected[name])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("keep", ["measurements", "rows", "nothing"])
 @pytest.mark.parametrize("name", STREAMING)

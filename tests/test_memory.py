@@ -40,6 +40,7 @@ def check(run, limit_mib):
     assert run["planned_bytes"] <= run["limit_bytes"] == limit_mib * MIB
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("algo", [algo if algo in COMMON else slow(algo) for algo in ALGORITHMS])
 def test_data_larger_than_the_limit(tables, algo):
     """1.2 million rows of 64 floats (293 MiB) where the whole process may take 288 MiB, its libraries included."""
@@ -257,6 +258,7 @@ def test_peak_does_not_grow_with_rows(tables, algo):
     assert many["peak_bytes"] <= 1.05 * max(one["peak_bytes"] for one in few)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("chunks", [(1_000_003, 3), slow((100_000, 7)), (333, 64)], ids=str)
 def test_awkward_chunks_stay_within_the_plan(tmp_path, chunks):
     import numpy as np

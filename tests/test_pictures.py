@@ -227,6 +227,7 @@ def test_one_and_two_clusters_have_a_plane_too(n_clusters):
     drawn(daskkcl.ApproxKernelKMeans(n_clusters, **FEW).fit(X).plot.scatter())
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("algo", daskkcl.algorithms())
 def test_every_algorithm_can_be_drawn(algo):
     X, _ = blobs(3, 3, 150)
@@ -239,6 +240,7 @@ def test_every_algorithm_can_be_drawn(algo):
     assert "scatter" in repr(model.plot)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", ["zarr", "dask", "sparse"])
 def test_rows_of_any_kind_are_drawn(kind, tmp_path):
     X, y = blobs(3, 4, 5000)

@@ -34,6 +34,7 @@ def test_okfcm_on_a3():
     assert mean_score(adjusted_rand_score, X, y, "okfcm", gamma=1.0) >= 0.90
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("algo", ["akkmeans", "pakcl", "okfcm"])
 @pytest.mark.parametrize("name", ["pendigits", pytest.param("mnist", marks=pytest.mark.slow)])
 def test_rows_sorted_by_class_cost_nothing(name, algo):
@@ -64,7 +65,7 @@ def test_every_way_of_choosing_landmarks(landmarks):
     assert np.mean(scores) >= 0.68
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("algo", [name for name, cls in daskkcl.algorithms().items() if cls.counted == "n_clusters"])
 def test_nothing_but_a_path(tmp_path, algo):
     """``daskkcl.fit(path)`` with nothing else (but a seed) is sensible: the number of clusters from the sample."""
