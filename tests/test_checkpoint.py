@@ -181,7 +181,7 @@ class Passes:
             raise Killed
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["spectral", "nyncut", "okfcm of codes", "lcpcl", "rsekfcm, prototypes", "pakcl"])
 def test_no_pass_is_made_twice_but_the_last(tmp_path, monkeypatch, path, name):
     """Passes that make a map, shuffle, count, look for prototypes or label are not made again, wherever it stopped."""

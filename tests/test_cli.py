@@ -216,6 +216,7 @@ def test_algorithms_are_listed_and_explained():
 # --- mistakes -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("words", "code", "answer"),
     [

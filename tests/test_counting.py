@@ -28,7 +28,7 @@ def blobs(k=4, rows=30, d=2, seed=0):
 # --- the answers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", REQUIRED)
 def test_right_where_there_is_an_answer(name):
     assert [count(made(REQUIRED, name, seed)) for seed in (100, 101)] == [(REQUIRED[name][0], True)] * 2

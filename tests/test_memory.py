@@ -57,7 +57,7 @@ def few_passes(algo):
     return {"akkmeans": {"max_iter": 3}, "fcm": {"max_iter": 3}, "rsekfcm": {"max_passes": 2}}.get(algo, {})
 
 
-@pytest.mark.parametrize("algo", [slow("okfcm"), slow("spkfcm"), "rsekfcm"])
+@pytest.mark.parametrize("algo", [slow("okfcm"), slow("spkfcm"), slow("rsekfcm")])
 def test_literal_forms_stay_within_the_limit(tables, algo):
     """400,000 rows of 64 floats (98 MiB): kernel matrices of chunks, and prototypes of all of them."""
     size = {"sample_size": 2000} if algo == "rsekfcm" else {"chunk_size": 2000}
@@ -83,7 +83,7 @@ def test_writing_memberships_stays_within_the_limit(tables, chunk_rows):
     check(run, 384)
 
 
-@pytest.mark.parametrize("algo", ["okfcm", slow("rsekfcm")])
+@pytest.mark.parametrize("algo", [slow("okfcm"), slow("rsekfcm")])
 def test_weights_stay_within_the_limit(tables, algo):
     """1.2 million weights are 9 MiB, and no more."""
     run = fit_in_fresh_process(
@@ -109,7 +109,7 @@ def test_rows_met_one_at_a_time_stay_within_the_plan(tables, algo, limit, parame
     check(run, limit)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(6)
 @pytest.mark.parametrize(
     "algo, parameters",
     [
@@ -153,7 +153,7 @@ def test_the_spectral_pass_costs_little_more_than_a_product():
     assert pass_ratio(32_768, 784, 1000, 9, 2)["ratio"] <= 1.3
 
 
-@pytest.mark.part(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "n_rows, limit, parameters",
     [

@@ -170,6 +170,7 @@ def crash(monkeypatch, where):
         monkeypatch.setattr(outputs, "_absent", fail)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("where", ["running", "labelling", "writing", "last chunk", "checking"])
 @pytest.mark.parametrize("exists", [False, True], ids=["new", "old"])
 def test_a_crash_leaves_what_was_there(tmp_path, path, monkeypatch, where, exists):

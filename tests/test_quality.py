@@ -161,6 +161,7 @@ def test_cpcl_on_seeds_as_published():
     assert abs(rand - 0.884) <= 0.02
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("n_seeds, epochs, published", [(4, 100, 0.6849), (10, 500, 0.3718), (20, 1000, 0.1783)])
 def test_rpccl_on_seeds_as_published(n_seeds, epochs, published):
     _, pq, _ = averages(*z_scored("seeds"), "rpccl", 60 if n_seeds == 10 else 20, n_seeds=n_seeds, max_epochs=epochs)

@@ -128,6 +128,7 @@ def test_without_sparsity_or_entries_it_is_kernel_spectral_clustering():
 # --- eigenpairs that are carried on ---------------------------------------------------------------------------------
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("p", [15, 60, 400])
 def test_eigenpairs_stay_those_of_the_matrix(monkeypatch, p):
     """Over two hundred entries, most of them with evictions, they are improved, never made afresh."""
@@ -329,6 +330,7 @@ def test_dropped_rows_are_the_same_everywhere(X):
         small().fit(data)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("done", [1, 5])
 def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, X, expected, done):
     from daskkcl.schedules import sparse_kernel as schedule
@@ -535,12 +537,8 @@ def test_a_buffer_that_does_not_fit_is_refused(X):
 # --- what it finds --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(2)
-@pytest.mark.parametrize(
-    "sizes, margin",
-    [pytest.param(EQUAL, 5, marks=pytest.mark.slow), (UNEQUAL, 25)],
-    ids=["100 points each", "20 to 180 points"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes, margin", [(EQUAL, 5), (UNEQUAL, 25)], ids=["100 points each", "20 to 180 points"])
 def test_fifty_rows_represent_ten_circles(sizes, margin):
     """The paper's Figure 1, over a hundred seeds, with a kernel that sees circles: the buffer against uniform rows."""
     found = [circle_samples(seed, sizes) for seed in range(100)]
