@@ -39,6 +39,11 @@ class Context:
         return tiny if self.tiny else full
 
 
+def fewer(context: Context) -> int:
+    """Return how often long runs are repeated: all are to be done in twenty minutes."""
+    return max(1, context.repeats - 1)
+
+
 def absent(name: str, title: str, file: str) -> Outcome:
     """Return the outcome of a benchmark whose data are not there."""
     note = f"{file}.npz is not in the data folder (--data FOLDER, or DASKKCL_DATA)"
@@ -76,7 +81,7 @@ def passes(context: Context) -> Outcome:
     spectral_pass(X[:2000], nearest, step, threads)  # compiles
     limits.sum_pass(X[:2000], compiled, c, threads)
     times = medians(
-        context.repeats + 4,
+        context.repeats + 2,
         product=lambda: limits.bare_product(X, right, threads),
         plain=lambda: limits.kernel_pass(X, plain, threads),
         kernel=lambda: limits.kernel_pass(X, compiled, threads),
@@ -171,7 +176,7 @@ def mnist(context: Context) -> Outcome:
             contestant="dask-ml SpectralClustering",
             parameters=both,
             repeats=1,
-            time_limit=20,
+            time_limit=10,
         ),
         replace(
             peer,
@@ -182,7 +187,7 @@ def mnist(context: Context) -> Outcome:
         ),
     ]
     found = in_turn(jobs, context.repeats)
-    for name, more in in_turn(jobs[:3], context.size(2, 0), seed=context.repeats).items():
+    for name, more in in_turn(jobs[:3], context.size(1, 0), seed=context.repeats).items():
         found[name] = replace(found[name], runs=(*found[name].runs, *more.runs))  # chance is large in NMI
     ours, theirs = found["daskkcl pakcl"], found["Nystroem + MiniBatchKMeans"]
     means, kmeans = found["daskkcl akkmeans"], found["Nystroem + KMeans(n_init=1)"]
@@ -292,7 +297,7 @@ def covtype(context: Context) -> Outcome:
         replace(peer, title="MiniBatchKMeans, rows", contestant="MiniBatchKMeans", repeats=1),
         replace(peer, title="faiss Kmeans, rows", contestant="faiss Kmeans", repeats=1),
     ]
-    found = in_turn(jobs, context.repeats)
+    found = in_turn(jobs, fewer(context))
     ours, theirs = found["daskkcl pakcl"], found["Nystroem + MiniBatchKMeans"]
     targets = (
         at_most("pakcl on Covertype, time / Nystroem + MiniBatchKMeans", 0.4, ours.seconds / theirs.seconds),
@@ -318,7 +323,7 @@ def large(context: Context) -> Outcome:
     times: dict[str, list[float]] = {name: [] for name in ("read", "product", "exp", "assignment")}
     runs: list[dict[str, Any]] = []
     entries = []
-    for turn in range(max(1, context.repeats - 1)):
+    for turn in range(fewer(context)):
         times["read"].append(limits.bare_read(path, threads))
         times["product"].append(limits.bare_product(X, right, threads, n))
         times["exp"].append(limits.bare_exp(n, m, threads))
@@ -369,7 +374,7 @@ def growth(context: Context) -> Outcome:
         Job(f"daskkcl pakcl, {rows:,} rows", "daskkcl", context.sets.table(rows, d), 10, "", parameters, ("numba",))
         for rows in (n, 4 * n)
     ]
-    one, four = in_turn(jobs, max(1, context.repeats - 1)).values()
+    one, four = in_turn(jobs, fewer(context)).values()
     targets = (
         at_most("time at 4,000,000 rows / at 1,000,000", 4.3, four.seconds / one.seconds),
         at_most("peak memory at 4,000,000 rows / at 1,000,000", 1.1, _peak(four) / _peak(one)),
@@ -404,7 +409,7 @@ def scaling(context: Context) -> Outcome:
     # room for the blocks of two threads, of large chunks, and not for the rows
     streamed = {"rows": context.sets.table(n, d), "parameters": {**own, "max_iter": 1, "memory_limit": "768MiB"}}
     jobs += [replace(job, title=f"{job.title}, out of core", repeats=2, **streamed) for job in jobs[:2]]
-    found = in_turn(jobs, context.repeats)
+    found = in_turn(jobs, fewer(context))
     seconds = {title: entry.seconds for title, entry in found.items()}
     X = np.load(data.rows, mmap_mode="r")[: context.size(20_000, 1000)].copy()
     right, table = np.ascontiguousarray(X[:m].T), streamed["rows"]
@@ -464,7 +469,7 @@ def small(context: Context) -> Outcome:
     numba = Job("spectral on digits", "daskkcl, warm", data.rows, data.n_clusters, data.classes, {"algo": "spectral"})
     exact = Job("kkmeans on digits", "daskkcl, warm", data.rows, data.n_clusters, data.classes, {"algo": "kkmeans"})
     kernel, exact = replace(kernel, parameters={"gamma": data.gamma}), replace(exact, repeats=1)
-    found = in_turn([job, numba, exact, kernel], context.repeats)
+    found = in_turn([job, numba, exact, kernel], fewer(context))
     imports = medians(
         context.repeats + 2, numpy=lambda: import_seconds("numpy"), ours=lambda: import_seconds("daskkcl")
     )
