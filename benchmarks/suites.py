@@ -89,9 +89,8 @@ def passes(context: Context) -> Outcome:
         assignment=lambda: limits.bare_assignment(n, m, c, threads),
         sums=lambda: limits.sum_pass(X, compiled, c, threads),
         read=lambda: limits.bare_read(path, threads),
-        stored=lambda: limits.kernel_pass(
-            path, compiled, threads + 1
-        ),  # as plans have it: one that waits for the store
+        # as plans have it: with one thread more, that waits for the store
+        stored=lambda: limits.kernel_pass(path, compiled, threads + 1),
         nearest=lambda: spectral_pass(X, nearest, step, threads),
     )
     middle = {name: statistics.median(values) for name, values in times.items()}
@@ -402,13 +401,13 @@ def scaling(context: Context) -> Outcome:
         replace(threads, title=f"{count} thread{'s' * (count > 1)}", environment={"DASK_NUM_WORKERS": str(count)})
         for count in (1, 2)
     ] + [
-        replace(workers, title=f"{count} worker{'s' * (count > 1)}", parameters={**own, "workers": count}, repeats=2)
+        replace(workers, title=f"{count} worker{'s' * (count > 1)}", parameters={**own, "workers": count})
         for count in (1, 2)
     ]
     n, d = context.size(120_000, 2000), context.size(784, 20)
     # room for the blocks of two threads, of large chunks, and not for the rows
     streamed = {"rows": context.sets.table(n, d), "parameters": {**own, "max_iter": 1, "memory_limit": "768MiB"}}
-    jobs += [replace(job, title=f"{job.title}, out of core", repeats=2, **streamed) for job in jobs[:2]]
+    jobs += [replace(job, title=f"{job.title}, out of core", **streamed) for job in jobs[:2]]
     found = in_turn(jobs, fewer(context))
     seconds = {title: entry.seconds for title, entry in found.items()}
     X = np.load(data.rows, mmap_mode="r")[: context.size(20_000, 1000)].copy()

@@ -327,11 +327,15 @@ def test_a_saved_map_is_numbers_only(tmp_path, X, models, name):
     assert_array_equal(daskkcl.load(tmp_path / "again.zarr").transform(X), models[name].transform(X))
 
 
+INTEGERS = {"buckets", "cell_members"}  # arrays that can hold no NaN
+
+
 def doctored():
     for name, arrays in STORED.items():
         for array in sorted(arrays):
             for damage in ("absent", "NaN", "one column more", "one row less", "other rank", "empty", "words"):
-                yield name, array, damage
+                if damage != "NaN" or array not in INTEGERS:
+                    yield name, array, damage
 
 
 @pytest.mark.part(3)
@@ -346,8 +350,6 @@ def test_doctored_arrays_of_maps(tmp_path, models, name, array, damage):
     if damage == "absent":
         del group[array]
     elif damage == "NaN":
-        if values.dtype.kind != "f":
-            pytest.skip("integers have no NaN")
         values.flat[0] = np.nan
         put(path, array, values)
     elif damage == "one column more":

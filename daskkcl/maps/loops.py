@@ -25,6 +25,18 @@ def _least(S: NDArray[Any], bias: NDArray[Any]) -> Any:
 
 
 @_compiled
+def _put(nearest: NDArray[Any], which: NDArray[Any], d2: Any, j: int) -> None:
+    """Put a distance that is less than the last of the nearest in its place among them; of equal ones, behind."""
+    k = nearest.shape[0] - 1
+    while k > 0 and d2 < nearest[k - 1]:
+        nearest[k] = nearest[k - 1]
+        which[k] = which[k - 1]
+        k -= 1
+    nearest[k] = d2
+    which[k] = j
+
+
+@_compiled
 def encode(
     S: NDArray[Any], bias: NDArray[Any], names: NDArray[Any], rows: NDArray[Any], p: int, unit: float, out: NDArray[Any]
 ) -> None:
@@ -49,12 +61,8 @@ def encode(
             own = slice(strip * _STRIP, min(m, (strip + 1) * _STRIP))
             least = _least(S[i, own], bias[own])
             minima[strip] = least
-            k = p - 1
-            if least < nearest[k]:
-                while k > 0 and least < nearest[k - 1]:
-                    nearest[k] = nearest[k - 1]
-                    k -= 1
-                nearest[k] = least
+            if least < nearest[p - 1]:
+                _put(nearest, which, least, strip)
         reach = nearest[p - 1]
         nearest[:] = far
         which[:] = 0
@@ -64,13 +72,7 @@ def encode(
             for j in range(strip * _STRIP, min(m, (strip + 1) * _STRIP)):
                 d2 = bias[j] - two * S[i, j]
                 if d2 < nearest[p - 1]:
-                    k = p - 1
-                    while k > 0 and d2 < nearest[k - 1]:
-                        nearest[k] = nearest[k - 1]
-                        which[k] = which[k - 1]
-                        k -= 1
-                    nearest[k] = d2
-                    which[k] = j
+                    _put(nearest, which, d2, j)
         spread = 0.0
         for k in range(p):
             spread += np.float64(nearest[k]) - np.float64(nearest[0])
