@@ -196,7 +196,8 @@ class PAKCL(CompetitiveStream, _Competitive):
 
     def _stages(self, problem: Problem, settings: _Settings) -> tuple[list[Stage], dict[str, int], int, int]:
         if settings.few:
-            return [Stage("subsets", row_bytes=0, fixed_bytes=problem.map_bytes + few_rows_bytes(problem))], {}, 1, 0
+            held = problem.map_bytes + few_rows_bytes(problem, settings.subset_rows)
+            return [Stage("subsets", row_bytes=0, fixed_bytes=held)], {}, 1, 0
         rows, itemsize = settings.subset_rows, problem.dtype.itemsize
         dealt = is_dealt(rows, problem.c, problem.whole_rows)
         if dealt:  # met piece by piece

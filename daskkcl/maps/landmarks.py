@@ -186,7 +186,9 @@ class LandmarkMap:
             return self.dual(means)
         values, vectors = self._leading
         T = means @ vectors
-        G = ((means - T @ vectors.T).astype(np.float32) @ self._rest).astype(np.float64)
+        left = np.zeros((-(-len(means) // 4) * 4, self.n_measurements), dtype=np.float32)
+        np.subtract(means, T @ vectors.T, out=left[: len(means)], casting="same_kind")
+        G = (left @ self._rest)[: len(means)].astype(np.float64)  # BLAS takes four rows at a time, and long for the rest
         G += (T / values - G @ vectors) @ vectors.T
         return G
 

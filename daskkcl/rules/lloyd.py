@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres, Map
+from ..maps.base import Centres, Map, quick_dual
 from .crisp import Nearest, cluster_sums
 from .fuzzy import d2_seeds, distances_from
 from .index import CentreIndex
@@ -105,7 +105,7 @@ def by_products(n_objects: int, n_measurements: int, n_clusters: int) -> bool:
 
 def products(Z: Floats, first: int, last: int, map_: Map, P: Floats) -> None:
     """Put ``z_i . A z_j`` of some objects i with all from the first of them on into `P`, and mirror them."""
-    np.matmul(map_.dual(Z[first:last]).astype(Z.dtype), Z[first:].T, out=P[first:last, first:])
+    np.matmul(quick_dual(map_, Z[first:last]).astype(Z.dtype), Z[first:].T, out=P[first:last, first:])
     P[last:, first:last] = P[first:last, last:].T
 
 

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres
-from ..maps.explicit import IdentityMap
-from ..rules.competitive import Winners, compete
+from ..rules.competitive import Winners
 from ..rules.coordinates import Coordinates
+from ..rules.crisp import cluster_sums
 from ..system import single_threaded
 from .checkpoint import Checkpoint
 from .data import all_rows
@@ -43,11 +42,11 @@ def are_few(problem: Problem, subset_rows: int, n_epochs: int) -> bool:
     return problem.recipe.name == "landmarks" and not problem.indexed and small and moves >= n
 
 
-def few_rows_bytes(problem: Problem) -> int:
-    """Return what is held beside the map: rows, measurements, coordinates in their order and out of it."""
+def few_rows_bytes(problem: Problem, subset_rows: int) -> int:
+    """Return what is held beside the map: rows, measurements, coordinates in their order and out of it; distances."""
     m, itemsize = problem.n_measurements, problem.dtype.itemsize
-    root = m * m * (8 + itemsize)
-    return root + problem.n_rows * (2 * problem.row_bytes + 3 * problem.measured_bytes + 32) + problem.tile_bytes
+    root, met = m * m * (8 + itemsize), 2 * subset_rows * problem.c * itemsize
+    return root + met + problem.n_rows * (2 * problem.row_bytes + 3 * problem.measured_bytes + 32) + problem.tile_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,22 +76,38 @@ def compete_in_memory(
     saved = checkpoint.load()
     if saved:
         M, counts, moves = saved["centres"], saved["counts"], saved["moves"].tolist()
-    flat = IdentityMap(np.zeros(M.shape[1]), coordinates.dtype)
-    state = Winners(Centres.from_means(M, flat), counts)
     n, progress = setup.problem.n_rows, setup.engine.progress
     with single_threaded():
         rows = _Rows.of(setup, coordinates)
         while len(moves) < walk.n_epochs and not walk.rests(moves):
-            epoch, before = len(moves), state.centres.means
+            epoch, before = len(moves), M
             progress.begin(f"epoch {epoch + 1}", n)
             key: Any = walk.order or setup.problem.key.child("order", epoch)
             order = key.rows(n, 0, n)
             for first in range(0, n, walk.subset_rows):
                 last = min(n, first + walk.subset_rows)
                 rate = walk.rates((epoch * n + last) / (walk.n_epochs * n))
-                state = compete(state, *rows.subset(order[first:last]), rate, flat)
+                M, counts = _meet(M, counts, *rows.subset(order[first:last]), rate)
             progress.advance(n)
             progress.end()
-            moves.append(float(((state.centres.means - before) ** 2).sum()))
-            checkpoint.save({"centres": state.centres.means, "counts": state.counts, "moves": np.array(moves)})
-    return Winners(coordinates.centres(state.centres.means), state.counts), moves
+            moves.append(float(((M - before) ** 2).sum()))
+            checkpoint.save({"centres": M, "counts": counts, "moves": np.array(moves)})
+    return Winners(coordinates.centres(M), counts), moves
+
+
+def _meet(M: Floats, counts: Floats, Y: Floats, kappa: Floats, rate: float) -> tuple[Floats, Floats]:
+    """Let one subset meet the centres, as `rules.competitive.compete` does, without what a map takes: it is short work.
+
+    Winners are by squared distance times share of wins (Eq. 2 of doi:10.1016/j.neunet.2014.11.003); every centre that
+    won moves towards the mean of its rows (Eq. 44 and 45).
+    """
+    if not len(Y):
+        return M, counts
+    D = Y @ np.ascontiguousarray(-2.0 * M.T, dtype=Y.dtype)
+    D += kappa[:, None]
+    D += np.vecdot(M, M).astype(Y.dtype)
+    np.maximum(D, 0, out=D)
+    D *= (counts / counts.sum()).astype(Y.dtype)
+    S, won = cluster_sums(Y, D.argmin(axis=1), len(M))
+    rates = np.where(won > 0, rate, 0.0)[:, None]
+    return M + rates * (S / np.maximum(won, 1)[:, None] - M), counts + won

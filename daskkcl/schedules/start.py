@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, did_you_mean
-from ..maps.base import Centres
+from ..maps.base import Centres, quick_dual
 from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
 from ..rules.lloyd import best_lloyd_run, by_products, products
@@ -145,6 +145,7 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
 
 def sample_products(setup: Setup, Z: NDArray[Any]) -> NDArray[Any]:
     """Return the products of the objects of the sample with one another, made on the threads of this process."""
+    quick_dual(setup.map_, Z[:1])  # makes what threads share
     P, graph = np.empty((len(Z), len(Z)), dtype=Z.dtype), Graph()
     shared = graph.value((Z, setup.map_, P))
     keys = [graph.call(product_strip, shared, first) for first in range(0, len(Z), STRIP_ROWS)]
