@@ -188,7 +188,8 @@ class LandmarkMap:
         T = means @ vectors
         left = np.zeros((-(-len(means) // 4) * 4, self.n_measurements), dtype=np.float32)
         np.subtract(means, T @ vectors.T, out=left[: len(means)], casting="same_kind")
-        G = (left @ self._rest)[: len(means)].astype(np.float64)  # BLAS takes four rows at a time, and long for the rest
+        # BLAS takes four rows at a time, and long for what is left
+        G = (left @ self._rest)[: len(means)].astype(np.float64)
         G += (T / values - G @ vectors) @ vectors.T
         return G
 
