@@ -297,6 +297,12 @@ def read_rows(array: Any, start: int, stop: int) -> Any:
 
 def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[Any]:
     """Read along the first axis of a Zarr array, a few chunks at a time; a chunk that cannot be read is named."""
+    from .files import ChunkFiles
+
+    files = ChunkFiles.of(array)
+    found = None if files is None else files.read(start, stop)
+    if found is not None:
+        return np.ascontiguousarray(found, dtype=dtype)
     unit = max(1, int(array.chunks[0]))
     row_bytes = max(1, math.prod(array.shape[1:]) * np.dtype(array.dtype).itemsize)
     step = unit * max(1, _READ_BYTES // (unit * row_bytes))

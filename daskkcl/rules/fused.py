@@ -52,9 +52,9 @@ class Fused:
 
     @cached_property
     def _centres(self) -> tuple[Floats, Floats]:
-        """``-2 G`` (a multiple of four rows, m) and ``nu`` (c,) in float32."""
+        """``-2 G`` (a multiple of three rows, m) and ``nu`` (c,) in float32."""
         c, m = self.centres.coefficients.shape
-        G = np.zeros((-(-c // 4) * 4, m), dtype=np.float32)
+        G = np.zeros((-(-c // 3) * 3, m), dtype=np.float32)
         G[:c] = -2.0 * self.centres.coefficients
         return G, self.centres.norms.astype(np.float32)
 

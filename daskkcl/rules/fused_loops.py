@@ -15,43 +15,42 @@ __all__ = ["meet"]
 
 @_compiled
 def _products(Z: NDArray[Any], G: NDArray[Any], D: NDArray[Any]) -> None:
-    """``D[i, c] = z_i . g_c``, four rows by four centres at a time; `G` and `D` have room for a multiple of four."""
+    """``D[i, c] = z_i . g_c``, four rows by three centres at a time; `G` and `D` have room for a multiple of three.
+
+    Twelve sums, three centres and a row fill the sixteen registers that processors without 512-bit vectors have.
+    """
     rows, m = Z.shape
     zero = np.float32(0)
     for i in range(0, rows, 4):
         # the last rows once more, in place of rows that are not there
         i0, i1, i2, i3 = i, min(i + 1, rows - 1), min(i + 2, rows - 1), min(i + 3, rows - 1)
-        for c in range(0, G.shape[0], 4):
-            a0, a1, a2, a3 = zero, zero, zero, zero
-            b0, b1, b2, b3 = zero, zero, zero, zero
-            c0, c1, c2, c3 = zero, zero, zero, zero
-            d0, d1, d2, d3 = zero, zero, zero, zero
+        for c in range(0, G.shape[0], 3):
+            a0, a1, a2 = zero, zero, zero
+            b0, b1, b2 = zero, zero, zero
+            c0, c1, c2 = zero, zero, zero
+            d0, d1, d2 = zero, zero, zero
             for k in range(m):
-                g0, g1, g2, g3 = G[c, k], G[c + 1, k], G[c + 2, k], G[c + 3, k]
+                g0, g1, g2 = G[c, k], G[c + 1, k], G[c + 2, k]
                 z = Z[i0, k]
                 a0 += z * g0
                 a1 += z * g1
                 a2 += z * g2
-                a3 += z * g3
                 z = Z[i1, k]
                 b0 += z * g0
                 b1 += z * g1
                 b2 += z * g2
-                b3 += z * g3
                 z = Z[i2, k]
                 c0 += z * g0
                 c1 += z * g1
                 c2 += z * g2
-                c3 += z * g3
                 z = Z[i3, k]
                 d0 += z * g0
                 d1 += z * g1
                 d2 += z * g2
-                d3 += z * g3
-            D[i0, c], D[i0, c + 1], D[i0, c + 2], D[i0, c + 3] = a0, a1, a2, a3
-            D[i1, c], D[i1, c + 1], D[i1, c + 2], D[i1, c + 3] = b0, b1, b2, b3
-            D[i2, c], D[i2, c + 1], D[i2, c + 2], D[i2, c + 3] = c0, c1, c2, c3
-            D[i3, c], D[i3, c + 1], D[i3, c + 2], D[i3, c + 3] = d0, d1, d2, d3
+            D[i0, c], D[i0, c + 1], D[i0, c + 2] = a0, a1, a2
+            D[i1, c], D[i1, c + 1], D[i1, c + 2] = b0, b1, b2
+            D[i2, c], D[i2, c + 1], D[i2, c + 2] = c0, c1, c2
+            D[i3, c], D[i3, c + 1], D[i3, c + 2] = d0, d1, d2
 
 
 @_to_the_letter
@@ -96,7 +95,7 @@ def meet(
         The first row that is met.
     rows : (n, d), or without columns where `measured` (n, m) has their measurements already
     shift, used, right, left, fewer : see `kernels.rbf_loops`; these two are room for a few rows, as are `Z` and `D`
-    G : (c and up to three rows of zeros, m); nu, factors : (c,)
+    G : (c and up to two rows of zeros, m); nu, factors : (c,)
         ``-2 g_c``, ``nu_c`` and what distances are multiplied by.
     valid : (n,) or (0,)
         Which rows count; all, if it has none.

@@ -1,0 +1,105 @@
+"""Chunks that are plain files are read without zarr, to the same numbers; whatever is not plain is left to it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numcodecs import Blosc, Zstd
+from numpy.testing import assert_array_equal
+from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
+
+from daskkcl.blocks.files import ChunkFiles
+from daskkcl.blocks.sources import read_array
+from daskkcl.blocks.whole import read_whole, refuse_absent
+from daskkcl.errors import MissingChunkError, StorageError
+
+PLAIN = {
+    3: [None, ZstdCodec(), ZstdCodec(level=3, checksum=True), BloscCodec(cname="lz4"), BloscCodec(clevel=0)],
+    2: [None, Zstd(level=1), Blosc(), Blosc(cname="zstd", shuffle=Blosc.BITSHUFFLE)],
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_any_rows_of_plain_chunks(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    draw = data.draw
+    kind = draw(st.sampled_from([2, 3]))
+    shape = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    dtype = draw(st.sampled_from(["f4", "f8", "f2", "u1", "i8", "?"] + [">f4"] * (kind == 2)))
+    values = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 255, shape).astype(dtype)
+    array = zarr.create_array(
+        tmp_path_factory.mktemp("rows") / "x.zarr",
+        data=values,
+        chunks=tuple(draw(st.integers(1, n + 3)) for n in shape),
+        compressors=draw(st.sampled_from(PLAIN[kind])),
+        zarr_format=kind,  # type: ignore[arg-type]
+    )
+    start = draw(st.integers(0, shape[0]))
+    stop = draw(st.integers(start, shape[0]))
+    files = ChunkFiles.of(read_whole(array))
+    assert files is not None
+    found = files.read(start, stop)
+    assert found is not None
+    assert found.flags.writeable
+    assert found.dtype == array.dtype
+    assert_array_equal(found, values[start:stop])
+    assert_array_equal(read_array(array, start, stop, np.float64), values[start:stop].astype(np.float64))
+
+
+def test_what_is_not_plain_is_left_to_zarr(tmp_path: Path) -> None:
+    values = np.arange(48, dtype=np.float32).reshape(12, 4)
+
+    def files(name: str, **how: object) -> ChunkFiles | None:
+        array = zarr.create_array(tmp_path / name, data=values, **{"chunks": (6, 4), **how})
+        assert_array_equal(read_array(array, 2, 11), values[2:11])
+        return ChunkFiles.of(array)
+
+    assert files("plain") is not None
+    assert files("sharded", chunks=(3, 4), shards=(6, 4)) is None
+    assert files("gzip", compressors=GzipCodec()) is None
+    assert files("twice", compressors=[ZstdCodec(), BloscCodec()]) is None
+    assert files("turned", zarr_format=2, order="F") is None
+    assert files("big ends", serializer=BytesCodec(endian="big")) is None
+    assert ChunkFiles.of(zarr.create_array({}, data=values)) is None
+    plain = zarr.open_array(tmp_path / "plain")
+    with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):  # chosen by the user
+        assert ChunkFiles.of(plain) is None
+
+
+def _damaged(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    elif how == "other":  # a whole chunk, of another size
+        path.write_bytes(Zstd().encode(bytes(40)))
+    else:
+        path.write_bytes({"short": content[: len(content) // 2], "empty": b"", "noise": os.urandom(190)}[how])
+
+
+@pytest.mark.parametrize("compressor", [ZstdCodec(), BloscCodec(), None], ids=["zstd", "blosc", "plain"])
+@pytest.mark.parametrize("how", ["short", "empty", "noise", "other"])
+def test_a_damaged_chunk_is_an_error_that_names_it(tmp_path: Path, how: str, compressor: object) -> None:
+    path = tmp_path / "x.zarr"
+    values = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    array = read_whole(zarr.create_array(path, data=values, chunks=(10, 5), compressors=compressor))
+    _damaged(path / "c" / "1" / "0", how)
+    assert ChunkFiles.of(array) is not None
+    with pytest.raises(StorageError, match="c/1/0"):
+        read_array(array, 0, 30)
+    assert_array_equal(read_array(array, 20, 30), values[20:])  # the others can be read
+
+
+def test_an_absent_chunk_is_filled_in_or_refused_as_by_zarr(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    array = read_whole(zarr.create_array(path, data=np.ones((30, 5), np.float32), chunks=(10, 5), fill_value=7))
+    _damaged(path / "c" / "1" / "0", "gone")
+    assert_array_equal(read_array(array, 5, 15)[:, 0], [1] * 5 + [7] * 5)
+    refuse_absent(array)
+    with pytest.raises(MissingChunkError, match="c/1/0"):
+        read_array(array, 5, 15)
