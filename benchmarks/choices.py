@@ -177,9 +177,10 @@ def reading(repeats: int, folder: str, n: int = 400_000) -> list[tuple[str, floa
             path = os.path.join(folder, f"{d}-{packing[:3]}.zarr")
             stored = zarr.create_array(path, shape=values.shape, chunks=(chunk, d), dtype="f4", **options)
             stored[:] = values
-            for name, settings in pipelines.items():
+            ways = [(name, settings, limits.bare_read) for name, settings in pipelines.items()]
+            for name, settings, read in [*ways, ("files", {}, limits.own_read)]:
                 with zarr.config.set(settings):
-                    seconds = _least(repeats, lambda path=path: limits.bare_read(path, cpu_count()))
+                    seconds = _least(repeats, lambda path=path, read=read: read(path, cpu_count()))
                 found.append(
                     (f"{rows:,} x {d}, chunks of {chunk:,} rows, {packing}, {name}", values.nbytes / seconds / 2**30)
                 )

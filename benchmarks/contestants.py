@@ -57,7 +57,9 @@ def daskkcl_on_workers(X: Any, n_clusters: int, seed: int, algo: str, workers: i
     import distributed
 
     import daskkcl
+    from daskkcl.rules.fused import warm_up
 
+    warm_up()
     with (
         distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GiB"
@@ -66,6 +68,7 @@ def daskkcl_on_workers(X: Any, n_clusters: int, seed: int, algo: str, workers: i
     ):
         small = np.random.default_rng(0).normal(size=(2000, 8)).astype(np.float32)
         daskkcl.fit(small, algo, 2, random_state=0, client=client, progress=False)  # workers import their libraries
+        client.run(warm_up)
         began = time.perf_counter()
         model = daskkcl.fit(X, algo, n_clusters, random_state=seed, client=client, progress=False, **parameters)
         return {"cluster_sizes": model.cluster_sizes_.tolist(), "seconds": time.perf_counter() - began}

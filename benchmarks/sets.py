@@ -84,19 +84,6 @@ class Sets:
             os.sync()  # nobody who is measured waits for what is still being written
         return str(path)
 
-    def as_zarr(self, prepared: Prepared) -> str:
-        """Return the path of a Zarr with the rows of a prepared set."""
-        import zarr
-
-        path = Path(prepared.rows).with_suffix(".zarr")
-        if not path.exists():
-            X = np.load(prepared.rows, mmap_mode="r")
-            chunks = (min(_CHUNK_ROWS, len(X)), X.shape[1])
-            array = zarr.create_array(str(path), shape=X.shape, dtype="float32", chunks=chunks)
-            for start in range(0, len(X), _CHUNK_ROWS):
-                array[start : start + _CHUNK_ROWS] = X[start : start + _CHUNK_ROWS]
-        return str(path)
-
 
 def _gamma(X: Any) -> float:
     """Return daskkcl's default width, for peers too: one over twice the mean squared distance of two rows."""

@@ -1,9 +1,10 @@
-"""Chunks that are plain files are read without zarr, to the same numbers; whatever is not plain is left to it."""
+"""Chunks that are plain files are read without zarr, to the same numbers; what is not plain is left to it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,15 @@ from numcodecs import Blosc, Zstd
 from numpy.testing import assert_array_equal
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 
+from daskkcl.blocks.ahead import ReadAhead
 from daskkcl.blocks.files import ChunkFiles
-from daskkcl.blocks.sources import read_array
+from daskkcl.blocks.sources import ZarrSource, read_array
 from daskkcl.blocks.whole import read_whole, refuse_absent
 from daskkcl.errors import MissingChunkError, StorageError
+from daskkcl.progress import Progress
+from daskkcl.schedules.data import run_blocks
+from daskkcl.schedules.engine import Engine
+from daskkcl.schedules.graph import Graph
 
 PLAIN = {
     3: [None, ZstdCodec(), ZstdCodec(level=3, checksum=True), BloscCodec(cname="lz4"), BloscCodec(clevel=0)],
@@ -103,3 +109,49 @@ def test_an_absent_chunk_is_filled_in_or_refused_as_by_zarr(tmp_path: Path) -> N
     refuse_absent(array)
     with pytest.raises(MissingChunkError, match="c/1/0"):
         read_array(array, 5, 15)
+
+
+class _Counting:
+    """Rows that know how often they were read; those from 50 on cannot be."""
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        self.times.append(start)
+        if start >= 50:
+            raise StorageError("out of reach")
+        return np.arange(start, stop)
+
+
+def test_rows_read_ahead_are_read_once() -> None:
+    rows = _Counting()
+    ahead = ReadAhead(rows)
+    ahead.begin(10, 20)
+    ahead.begin(10, 20)
+    assert_array_equal(ahead.read(0, 10), np.arange(10))
+    assert_array_equal(ahead.read(10, 20), np.arange(10, 20))
+    ahead.begin(10, 20)  # somebody was faster
+    assert sorted(rows.times) == [0, 10]
+    ahead.begin(50, 60)
+    with pytest.raises(StorageError, match="out of reach"):
+        ahead.read(50, 60)
+
+
+def test_slabs_are_read_ahead_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(40_000, 3)).astype(np.float32)
+    zarr.create_array(tmp_path / "x.zarr", data=values, chunks=(9000, 3))
+    begun, read = [], []
+    begin, own_read = ReadAhead.begin, ChunkFiles.read
+    monkeypatch.setattr(ReadAhead, "begin", lambda self, a, b: (begun.append(a), begin(self, a, b))[1])
+    monkeypatch.setattr(ChunkFiles, "read", lambda self, a, b: (read.append(a), own_read(self, a, b))[1])
+    engine = Engine(None, 2, Progress(False))
+    edges = list(range(0, 40_000, 1000)) + [40_000]
+
+    def prepare(graph: Graph) -> Any:
+        return lambda start, rows: graph.call(lambda block: float(block.sum(dtype=np.float64)), rows)
+
+    found = run_blocks(engine, ZarrSource(zarr.open_array(tmp_path / "x.zarr", mode="r")), edges, prepare)
+    assert found == [float(values[a : a + 1000].sum(dtype=np.float64)) for a in edges[:-1]]
+    assert sorted(read) == [0, 9000, 18_000, 27_000, 36_000]
+    assert set(begun) == {9000, 18_000, 27_000, 36_000}

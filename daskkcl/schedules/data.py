@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks.ahead import ReadAhead
 from ..blocks.scaled import ScaledSource, scale_rows, stored_rows
 from ..blocks.scratch import Scratch
 from ..blocks.shuffle import Shuffled, spans, write_run
@@ -65,6 +66,8 @@ class RowReader:
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._begun: dict[int, int] = {}  # the first block of the current graph in each of them
         self._carried: dict[int, Any] = {}  # arrays of the graph before
+        beside = self._slab_edges and self._apart == 1 and engine.threads > 1
+        self._ahead = ReadAhead(self._source.array) if beside else None
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of the blocks between the edges; reading waits as the window says.
@@ -85,7 +88,7 @@ class RowReader:
                 rows = self._source.array[a:b]
                 yield graph.value(rows) if self._engine.local else (Constant(rows),)
         elif hasattr(self._source, "slabs"):
-            array = graph.value(self._source.array)
+            array = graph.value(self._source.array if self._ahead is None else self._ahead)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             self._begun = dict.fromkeys(self._slabs, -1)
             for a, b in pairwise(edges):
@@ -105,7 +108,11 @@ class RowReader:
         if last == first + 1:
             whole = (slab_edges[first], slab_edges[last]) == (a, b)
             slab, start = self._slabs[first], slab_edges[first]
-            return slab if whole else graph.call(cut_rows, slab, a - start, b - start)
+            following = slab_edges[last : last + 2]
+            if self._ahead and len(following) == 2 and len(window.results) == self._begun[first] + window.size:
+                # blocks of the slab before are done: there is room for one more
+                return graph.call(cut_and_begin, slab, a - start, b - start, array, following, window.after())
+            return slab if whole else graph.call(cut_rows, slab, a - start, b - start, window.after())
         return graph.call(
             join_rows, [self._slabs[slab] for slab in range(first, last)], slab_edges[first], a, b, window.after()
         )
@@ -234,8 +241,14 @@ def read_slab(array: Any, start: int, stop: int, after: Any) -> NDArray[Any]:
     return read_rows(array, start, stop)
 
 
-def cut_rows(slab: Any, start: int, stop: int) -> Any:
-    """Return some rows of a slab, as a view."""
+def cut_and_begin(slab: Any, start: int, stop: int, ahead: ReadAhead, following: list[int], after: Any) -> Any:
+    """Return some rows of a slab, as a view; begin to read the one behind it. `after` is waited for and not used."""
+    ahead.begin(*following)
+    return slab[start:stop]
+
+
+def cut_rows(slab: Any, start: int, stop: int, after: Any) -> Any:
+    """Return some rows of a slab, as a view. `after` is waited for, else dask leaves rows of two slabs for last."""
     return slab[start:stop]
 
 

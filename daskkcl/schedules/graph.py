@@ -169,7 +169,7 @@ class Window:
 
     def __init__(self, graph: Graph, size: int) -> None:
         self.results: list[Any] = []
-        self._graph, self._size = graph, size
+        self._graph, self.size = graph, size
         self._done: list[Any] = []
 
     def after(self, block: int | None = None) -> Any:
@@ -177,14 +177,14 @@ class Window:
 
         That is all results but the last few, or those up to a block, if that is sooner.
         """
-        last = len(self._done) - self._size
+        last = len(self._done) - self.size
         last = last if block is None else min(last, block)
         return self._done[last] if last >= 0 else None
 
     def add(self, result: Any) -> None:
         """Say which task gives the next result."""
         self.results.append(result)
-        if self._size < 2**62:
+        if self.size < 2**62:
             self._done.append(self._graph.call(both_done, self._done[-1] if self._done else None, result))
 
 
