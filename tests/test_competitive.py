@@ -338,6 +338,7 @@ SEEDED = {**RIVALS, "cpcl": ({}, lambda *a: seeds.cpcl(*a, 0.02, False))}
 
 
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
+@pytest.mark.part(3)
 @pytest.mark.parametrize("start", ["rows", "centres", "labels"])
 @pytest.mark.parametrize("name", [*SEEDED, "core"])
 def test_seeds_and_order_can_be_given(X, name, start):

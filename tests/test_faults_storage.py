@@ -204,6 +204,7 @@ def check_writing(tmp_path, path, n_kills, seed):
     print(f"writing: {n_kills} kills, {n_results} results of {n_chunks} chunks, {again} chunks written again")
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes(tmp_path, path):
     check_writing(tmp_path, path, n_kills=4, seed=3)
 

@@ -40,7 +40,7 @@ def check(run, limit_mib):
     assert run["planned_bytes"] <= run["limit_bytes"] == limit_mib * MIB
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("algo", [algo if algo in COMMON else slow(algo) for algo in ALGORITHMS])
 def test_data_larger_than_the_limit(tables, algo):
     """1.2 million rows of 64 floats (293 MiB) where the whole process may take 288 MiB, its libraries included."""

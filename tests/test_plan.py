@@ -73,7 +73,9 @@ def test_a_chain_and_a_tree_add_up_to_the_same():
             marks=pytest.mark.slow,
         ),
         ((100_000, 4), "float32", False, "akkmeans", {"n_clusters": 200, "n_landmarks": 800, "max_iter": 1}),
-        ((300_000, 4), "float32", True, "okfcm", {"n_clusters": 40, "n_landmarks": 50}),
+        pytest.param(
+            (300_000, 4), "float32", True, "okfcm", {"n_clusters": 40, "n_landmarks": 50}, marks=pytest.mark.slow
+        ),
         pytest.param(
             (100_000, 4),
             "float32",

@@ -29,6 +29,7 @@ def test_pakcl_on_mnist():
     assert mean_score(normalized_mutual_info_score, X, y, "pakcl") >= 0.47
 
 
+@pytest.mark.slow
 def test_okfcm_on_a3():
     X, y = load("sipu_a3")
     assert mean_score(adjusted_rand_score, X, y, "okfcm", gamma=1.0) >= 0.90

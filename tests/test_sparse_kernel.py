@@ -551,6 +551,7 @@ def mean_nmi(X, y, model, seeds):
     return np.mean([daskkcl.measures.nmi(y, clone(model).set_params(random_state=s).fit(X).labels_) for s in seeds])
 
 
+@pytest.mark.slow
 def test_pendigits_beside_uniform_landmarks():
     X, y = load("pendigits")
     beside = mean_nmi(X, y, daskkcl.ApproxKernelKMeans(10, n_landmarks=1000), range(3))
