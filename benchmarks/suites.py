@@ -397,7 +397,7 @@ def scaling(context: Context) -> Outcome:
     m = context.size(1000, 50)
     own = {"algo": "akkmeans", "n_landmarks": m, "max_iter": 3, "memory_limit": "2GiB"}
     kept = Job("", "daskkcl", data.rows, data.n_clusters, "", own)
-    n, d, fewer_landmarks = context.size(3_000_000, 2000), 32, context.size(500, 50)
+    n, d, fewer_landmarks = context.size(2_000_000, 2000), 32, context.size(500, 50)
     table = context.sets.table(n, d)
     # room for the blocks of two threads, and not for the rows
     own = {"algo": "akkmeans", "n_landmarks": fewer_landmarks, "max_iter": 1, "memory_limit": "512MiB"}

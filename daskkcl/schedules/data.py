@@ -54,8 +54,9 @@ class RowReader:
     over to the next, so that no chunk is read twice. On a cluster rows never travel: the task that works on a block
     reads it, so a worker holds as many blocks as it has threads, and a chunk between two blocks is read by both.
 
-    `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1),
-    or two are read at a time (2), for who does next to nothing with them and is done before the next ones are there.
+    `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1), on
+    a thread beside unless users say how many they want, or two are read at a time (2), for who does next to nothing with
+    them and is done before the next ones are there.
     """
 
     def __init__(self, engine: Engine, source: Source, edges: list[int], apart: int = 1) -> None:
@@ -66,7 +67,7 @@ class RowReader:
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._begun: dict[int, int] = {}  # the first block of the current graph in each of them
         self._carried: dict[int, Any] = {}  # arrays of the graph before
-        beside = self._slab_edges and self._apart == 1 and engine.threads > 1
+        beside = self._slab_edges and self._apart == 1 and engine.readers
         self._ahead = ReadAhead(self._source.array) if beside else None
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
