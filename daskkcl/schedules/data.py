@@ -54,9 +54,9 @@ class RowReader:
     over to the next, so that no chunk is read twice. On a cluster rows never travel: the task that works on a block
     reads it, so a worker holds as many blocks as it has threads, and a chunk between two blocks is read by both.
 
-    `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1), on
-    a thread beside unless users say how many they want, or two are read at a time (2), for who does next to nothing with
-    them and is done before the next ones are there.
+    `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1),
+    on a thread beside unless users say how many they want, or two are read at a time (2), for who does next to nothing
+    with them and is done before the next ones are there.
     """
 
     def __init__(self, engine: Engine, source: Source, edges: list[int], apart: int = 1) -> None:
