@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numcodecs import Blosc, Zstd
 from numpy.testing import assert_array_equal
@@ -31,7 +32,7 @@ PLAIN = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_rows_of_plain_chunks(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     draw = data.draw
@@ -42,7 +43,7 @@ def test_any_rows_of_plain_chunks(tmp_path_factory: pytest.TempPathFactory, data
     array = zarr.create_array(
         tmp_path_factory.mktemp("rows") / "x.zarr",
         data=values,
-        chunks=tuple(draw(st.integers(1, n + 3)) for n in shape),
+        chunks=tuple(draw(st.integers(-(-n // 4), n + 3)) for n in shape),
         compressors=draw(st.sampled_from(PLAIN[kind])),
         zarr_format=kind,  # type: ignore[arg-type]
     )
@@ -50,12 +51,15 @@ def test_any_rows_of_plain_chunks(tmp_path_factory: pytest.TempPathFactory, data
     stop = draw(st.integers(start, shape[0]))
     files = ChunkFiles.of(read_whole(array))
     assert files is not None
-    found = files.read(start, stop)
-    assert found is not None
+    found = files.read(start, stop, _never)
     assert found.flags.writeable
     assert found.dtype == array.dtype
     assert_array_equal(found, values[start:stop])
     assert_array_equal(read_array(array, start, stop, np.float64), values[start:stop].astype(np.float64))
+
+
+def _never(first: int, last: int) -> Any:
+    raise AssertionError(f"zarr was asked for {first} to {last}")
 
 
 def test_what_is_not_plain_is_left_to_zarr(tmp_path: Path) -> None:
@@ -72,6 +76,10 @@ def test_what_is_not_plain_is_left_to_zarr(tmp_path: Path) -> None:
     assert files("twice", compressors=[ZstdCodec(), BloscCodec()]) is None
     assert files("turned", zarr_format=2, order="F") is None
     assert files("big ends", serializer=BytesCodec(endian="big")) is None
+    turned = zarr.create_array(tmp_path / "other ends in memory", data=values.astype(">f4"))
+    assert_array_equal(read_array(turned, 2, 11), values[2:11])
+    empty = zarr.create_array(tmp_path / "empty", shape=(0,), chunks=(0,), dtype="i4")
+    assert read_array(empty, 0, 0).shape == (0,)
     assert ChunkFiles.of(zarr.create_array({}, data=values)) is None
     plain = zarr.open_array(tmp_path / "plain")
     with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):  # chosen by the user
@@ -106,6 +114,10 @@ def test_an_absent_chunk_is_filled_in_or_refused_as_by_zarr(tmp_path: Path) -> N
     array = read_whole(zarr.create_array(path, data=np.ones((30, 5), np.float32), chunks=(10, 5), fill_value=7))
     _damaged(path / "c" / "1" / "0", "gone")
     assert_array_equal(read_array(array, 5, 15)[:, 0], [1] * 5 + [7] * 5)
+    asked, files = [], ChunkFiles.of(array)
+    assert files is not None
+    files.read(5, 30, lambda first, last: (asked.append((first, last)), array[first:last])[1])
+    assert asked == [(10, 20)]  # for that chunk only
     refuse_absent(array)
     with pytest.raises(MissingChunkError, match="c/1/0"):
         read_array(array, 5, 15)
@@ -144,7 +156,7 @@ def test_slabs_are_read_ahead_and_once(tmp_path: Path, monkeypatch: pytest.Monke
     begun, read = [], []
     begin, own_read = ReadAhead.begin, ChunkFiles.read
     monkeypatch.setattr(ReadAhead, "begin", lambda self, a, b: (begun.append(a), begin(self, a, b))[1])
-    monkeypatch.setattr(ChunkFiles, "read", lambda self, a, b: (read.append(a), own_read(self, a, b))[1])
+    monkeypatch.setattr(ChunkFiles, "read", lambda self, a, *more: (read.append(a), own_read(self, a, *more))[1])
     engine = Engine(None, 2, Progress(False))
     edges = list(range(0, 40_000, 1000)) + [40_000]
 
@@ -155,3 +167,23 @@ def test_slabs_are_read_ahead_and_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == [float(values[a : a + 1000].sum(dtype=np.float64)) for a in edges[:-1]]
     assert sorted(read) == [0, 9000, 18_000, 27_000, 36_000]
     assert set(begun) == {9000, 18_000, 27_000, 36_000}
+
+
+def test_slabs_that_nobody_asks_for_do_not_pile_up() -> None:
+    rows = _Counting()
+    ahead = ReadAhead(rows)
+    for start in range(0, 40, 4):
+        ahead.begin(start, start + 2)
+    assert len(ahead._begun) == 1
+    assert_array_equal(ahead.read(40, 42), [40, 41])
+    assert not ahead._begun
+
+
+def test_without_another_thread_rows_are_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    ahead = ReadAhead(_Counting())
+    ahead.begin(0, 3)
+    assert_array_equal(ahead.read(0, 3), [0, 1, 2])

@@ -23,12 +23,16 @@ class ReadAhead:
         self._asked = -1  # rows from there on have not been asked for yet
 
     def begin(self, start: int, stop: int) -> None:
-        """Read rows that will be asked for, unless they have been."""
+        """Read rows that will be asked for, unless they have been. Others that nobody asked for are forgotten."""
         with self._lock:
             if start < self._asked or start in self._begun:
                 return
-            found = self._begun[start] = Future()
-        threading.Thread(target=self._read, args=(start, stop, found), daemon=True).start()
+            found: Future[Any] = Future()
+            self._begun = {start: found}
+        try:
+            threading.Thread(target=self._read, args=(start, stop, found), daemon=True).start()
+        except RuntimeError:  # no more threads
+            self._read(start, stop, found)
 
     def _read(self, start: int, stop: int, found: Future[Any]) -> None:
         try:
@@ -40,4 +44,5 @@ class ReadAhead:
         """Return rows, once."""
         with self._lock:
             self._asked, found = max(self._asked, stop), self._begun.pop(start, None)
+            self._begun = {first: other for first, other in self._begun.items() if first > start}
         return read_rows(self._array, start, stop) if found is None else found.result()

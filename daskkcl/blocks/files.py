@@ -23,6 +23,8 @@ from .whole import WholeReads
 
 __all__ = ["ChunkFiles"]
 
+Otherwise = Callable[[int, int], Any]  # reads entries from one on up to another
+
 _PIPELINE = "zarr.core.codec_pipeline.BatchedCodecPipeline"  # another one, such as zarrs, was chosen by the user
 
 
@@ -45,7 +47,7 @@ class ChunkFiles:
     >>> import tempfile, zarr
     >>> folder = tempfile.TemporaryDirectory()
     >>> array = zarr.create_array(folder.name, data=np.arange(12.0).reshape(6, 2), chunks=(4, 1))
-    >>> ChunkFiles.of(array).read(3, 5)
+    >>> ChunkFiles.of(array).read(3, 5, lambda first, last: array[first:last])
     array([[6., 7.],
            [8., 9.]])
     >>> ChunkFiles.of(zarr.create_array({}, data=np.ones(3))) is None  # in memory
@@ -69,34 +71,33 @@ class ChunkFiles:
         if type(store) is not LocalStore or zarr.config.get("codec_pipeline.path") != _PIPELINE:
             return None
         codecs = _plain_codecs(array)
-        if codecs is None or len(codecs) > 1 or array.dtype.kind not in "biufc":
+        if codecs is None or len(codecs) > 1 or array.dtype.kind not in "biufc" or 0 in array.chunks:
             return None
         if codecs and codecs[0].codec_id not in _SIZES:
             return None
         codec, size = (codecs[0], _SIZES[codecs[0].codec_id]) if codecs else (None, len)
         return cls(array, os.path.join(store.root, array.path), codec, size)
 
-    def read(self, start: int, stop: int) -> NDArray[Any] | None:
-        """Return entries along the first axis; None where zarr is to be asked."""
+    def read(self, start: int, stop: int, otherwise: Otherwise, dtype: Any = None) -> NDArray[Any]:
+        """Return entries along the first axis. Of a chunk that is absent or wrong, `otherwise` gives them."""
         shape, lengths = self.array.shape, self.array.chunks
-        if not 0 <= start <= stop <= shape[0]:
-            return None
-        out = np.empty((stop - start, *shape[1:]), dtype=self.array.dtype)
-        grid = [range(start // lengths[0], -(-stop // lengths[0]) if stop > start else 0)]
+        out = np.empty((stop - start, *shape[1:]), dtype=dtype or self.array.dtype)
+        grid = [range(start // lengths[0], -(-stop // lengths[0]))]
         grid += [range(-(-n // length)) for n, length in zip(shape[1:], lengths[1:], strict=True)]
+        chunk: Any = None
         for index in itertools.product(*grid):
             ends = [(i * length, (i + 1) * length) for i, length in zip(index, lengths, strict=True)]
             first, last = max(start, ends[0][0]), min(stop, ends[0][1])
-            there = out[(slice(first - start, last - start), *(slice(*own) for own in ends[1:]))]
-            if there.shape == lengths and there.flags.c_contiguous:
-                if not self._decode(index, there):
-                    return None
-                continue
-            chunk = np.empty(lengths, dtype=out.dtype)
-            if not self._decode(index, chunk):
-                return None
-            here = slice(first - ends[0][0], last - ends[0][0])
-            there[...] = chunk[(here, *(slice(0, n) for n in there.shape[1:]))]  # beyond the array is padding
+            others = [slice(*own) for own in ends[1:]]
+            there = out[(slice(first - start, last - start), *others)]
+            in_place = there.shape == lengths and there.flags.c_contiguous and out.dtype == self.array.dtype
+            if not in_place and chunk is None:
+                chunk = np.empty(lengths, dtype=self.array.dtype)
+            if not self._decode(index, there if in_place else chunk):
+                there[...] = otherwise(first, last)[(slice(None), *others)]
+            elif not in_place:
+                here = slice(first - ends[0][0], last - ends[0][0])
+                there[...] = chunk[(here, *(slice(0, n) for n in there.shape[1:]))]  # beyond the array is padding
         return out
 
     def _decode(self, index: tuple[int, ...], out: NDArray[Any]) -> bool:
@@ -138,7 +139,7 @@ def _plain_codecs(array: Any) -> list[Any] | None:
         return list(array.compressors) if array.metadata.order == "C" else None
     serializer = array.serializer.to_dict()
     endian = serializer.get("configuration", {}).get("endian", sys.byteorder)  # none where a number is one byte
-    if serializer["name"] != "bytes" or endian != sys.byteorder:
+    if serializer["name"] != "bytes" or endian != sys.byteorder or not array.dtype.isnative:
         return None
     names = [codec.to_dict()["name"] for codec in array.compressors]
     return [numcodecs.get_codec({"id": name}) for name in names] if set(names) <= set(_SIZES) else None

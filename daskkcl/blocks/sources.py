@@ -12,6 +12,7 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -300,9 +301,8 @@ def read_array(array: Any, start: int, stop: int, dtype: Any = None) -> NDArray[
     from .files import ChunkFiles
 
     files = ChunkFiles.of(array)
-    found = None if files is None else files.read(start, stop)
-    if found is not None:
-        return np.ascontiguousarray(found, dtype=dtype)
+    if files is not None and 0 <= start < stop <= array.shape[0]:
+        return files.read(start, stop, partial(_read, array), dtype)
     unit = max(1, int(array.chunks[0]))
     row_bytes = max(1, math.prod(array.shape[1:]) * np.dtype(array.dtype).itemsize)
     step = unit * max(1, _READ_BYTES // (unit * row_bytes))

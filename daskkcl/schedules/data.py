@@ -67,7 +67,7 @@ class RowReader:
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._begun: dict[int, int] = {}  # the first block of the current graph in each of them
         self._carried: dict[int, Any] = {}  # arrays of the graph before
-        beside = self._slab_edges and self._apart == 1 and engine.readers
+        beside = self._slab_edges and apart == 1 and engine.readers
         self._ahead = ReadAhead(self._source.array) if beside else None
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:

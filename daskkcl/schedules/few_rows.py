@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rules.competitive import Winners
+from ..rules.competitive import Winners, piece_rows
 from ..rules.coordinates import Coordinates
 from ..rules.crisp import cluster_sums
 from ..system import single_threaded
@@ -45,7 +45,7 @@ def are_few(problem: Problem, subset_rows: int, n_epochs: int) -> bool:
 def few_rows_bytes(problem: Problem, subset_rows: int) -> int:
     """Return what is held beside the map: rows, measurements, coordinates in their order and out of it; distances."""
     m, itemsize = problem.n_measurements, problem.dtype.itemsize
-    root, met = m * m * (8 + itemsize), 2 * subset_rows * problem.c * itemsize
+    root, met = m * m * (8 + itemsize), 2 * min(subset_rows, piece_rows(problem.c)) * problem.c * itemsize
     return root + met + problem.n_rows * (2 * problem.row_bytes + 3 * problem.measured_bytes + 32) + problem.tile_bytes
 
 
@@ -101,13 +101,18 @@ def _meet(M: Floats, counts: Floats, Y: Floats, kappa: Floats, rate: float) -> t
     Winners are by squared distance times share of wins (Eq. 2 of doi:10.1016/j.neunet.2014.11.003); every centre that
     won moves towards the mean of its rows (Eq. 44 and 45).
     """
-    if not len(Y):
-        return M, counts
-    D = Y @ np.ascontiguousarray(-2.0 * M.T, dtype=Y.dtype)
-    D += kappa[:, None]
-    D += np.vecdot(M, M).astype(Y.dtype)
-    np.maximum(D, 0, out=D)
-    D *= (counts / counts.sum()).astype(Y.dtype)
-    S, won = cluster_sums(Y, D.argmin(axis=1), len(M))
+    factors, nu = (counts / counts.sum()).astype(Y.dtype), np.vecdot(M, M).astype(Y.dtype)
+    right, c = np.ascontiguousarray(-2.0 * M.T, dtype=Y.dtype), len(M)
+    S, won = np.zeros(M.shape), np.zeros(c)
+    for first in range(0, len(Y), piece_rows(c)):
+        rows = Y[first : first + piece_rows(c)]
+        D = rows @ right
+        D += kappa[first : first + len(rows), None]
+        D += nu
+        np.maximum(D, 0, out=D)
+        D *= factors
+        own, rows_won = cluster_sums(rows, D.argmin(axis=1), c)
+        S += own
+        won += rows_won
     rates = np.where(won > 0, rate, 0.0)[:, None]
     return M + rates * (S / np.maximum(won, 1)[:, None] - M), counts + won
