@@ -127,7 +127,7 @@ def alike(model, other):
     assert model.objective_ == other.objective_
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("kind", ["numpy", "zarr"])
 def test_going_on(tmp_path, monkeypatch, X, path, run, kind):
@@ -148,7 +148,7 @@ def test_every_algorithm_is_here():
     assert {run["algo"] for run in ALL_RUNS.values()} == set(daskkcl.algorithms())
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("run", OTHER_RUNS.values(), ids=OTHER_RUNS)
 def test_the_others_go_on_too(tmp_path, monkeypatch, path, run):
     """Every algorithm saves every round, or every step that takes a second; what is left is what was not done."""

@@ -754,7 +754,7 @@ def test_callable_dict_is_json() -> None:
 # -- memory and layers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @ALL
 @pytest.mark.parametrize("row_dtype", ["float32", "uint8", "float64"])
 @pytest.mark.parametrize("rows, d, m", [(700, 300, 30), (1100, 6, 500)])

@@ -54,7 +54,7 @@ def test_a_chain_and_a_tree_add_up_to_the_same():
     np.testing.assert_array_equal(chain.value, tree.value)
 
 
-@pytest.mark.part(6)
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status (Linux)")
 @pytest.mark.parametrize(
     ("shape", "dtype", "in_memory", "algo", "parameters"),

@@ -89,7 +89,7 @@ def model(cls, blobs):
 
 
 # the checks have data of few distinct rows, which can leave a cluster empty
-@pytest.mark.part(5)
+@pytest.mark.part(8)
 @pytest.mark.filterwarnings("ignore::daskkcl.errors.ConvergenceWarning")
 @parametrize_with_checks(checked(), expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):

@@ -151,7 +151,7 @@ def fit_same(data, kernel):
 # --- one answer --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_same_labels_from_all_sources(algorithm):
     X, groups = make_rows()
