@@ -19,16 +19,16 @@ class ReadAhead:
 
     def __init__(self, array: Any) -> None:
         self._array, self._lock = array, threading.Lock()
-        self._begun: dict[int, Future[Any]] = {}
+        self._begun: tuple[int, Future[Any]] | None = None  # one at a time: where it starts
         self._asked = -1  # rows from there on have not been asked for yet
 
     def begin(self, start: int, stop: int) -> None:
         """Read rows that will be asked for, unless they have been. Others that nobody asked for are forgotten."""
         with self._lock:
-            if start < self._asked or start in self._begun:
+            if start < self._asked or (self._begun is not None and self._begun[0] == start):
                 return
             found: Future[Any] = Future()
-            self._begun = {start: found}
+            self._begun = start, found
         try:
             threading.Thread(target=self._read, args=(start, stop, found), daemon=True).start()
         except RuntimeError:  # no more threads
@@ -43,6 +43,9 @@ class ReadAhead:
     def read(self, start: int, stop: int) -> Any:
         """Return rows, once."""
         with self._lock:
-            self._asked, found = max(self._asked, stop), self._begun.pop(start, None)
-            self._begun = {first: other for first, other in self._begun.items() if first > start}
-        return read_rows(self._array, start, stop) if found is None else found.result()
+            self._asked, begun = max(self._asked, stop), self._begun
+            if begun is not None and begun[0] <= start:
+                self._begun = None
+        if begun is None or begun[0] != start:
+            return read_rows(self._array, start, stop)
+        return begun[1].result()

@@ -62,6 +62,7 @@ class ChunkFiles:
     @classmethod
     def of(cls, array: Any) -> ChunkFiles | None:
         """Return the files of an array, if its chunks are plain ones."""
+        import numcodecs
         import zarr
         from zarr.storage import LocalStore
 
@@ -70,13 +71,15 @@ class ChunkFiles:
             store = store._store
         if type(store) is not LocalStore or zarr.config.get("codec_pipeline.path") != _PIPELINE:
             return None
-        codecs = _plain_codecs(array)
-        if codecs is None or len(codecs) > 1 or array.dtype.kind not in "biufc" or 0 in array.chunks:
+        names = _compressors(array)
+        if names is None or len(names) > 1 or not set(names) <= set(_SIZES):
             return None
-        if codecs and codecs[0].codec_id not in _SIZES:
+        if array.dtype.kind not in "biufc" or 0 in array.chunks:
             return None
-        codec, size = (codecs[0], _SIZES[codecs[0].codec_id]) if codecs else (None, len)
-        return cls(array, os.path.join(store.root, array.path), codec, size)
+        folder = os.path.join(store.root, array.path)
+        if not names:
+            return cls(array, folder, None, len)
+        return cls(array, folder, numcodecs.get_codec({"id": names[0]}), _SIZES[names[0]])
 
     def read(self, start: int, stop: int, otherwise: Otherwise, dtype: Any = None) -> NDArray[Any]:
         """Return entries along the first axis. Of a chunk that is absent or wrong, `otherwise` gives them."""
@@ -126,23 +129,20 @@ class CutOffError(ValueError):
     """An encoded chunk is shorter than it says."""
 
 
-def _plain_codecs(array: Any) -> list[Any] | None:
-    """Return what decodes the chunks of an array after which they are plain numbers in order, or None if there is more.
+def _compressors(array: Any) -> list[str] | None:
+    """Return the names of what chunks are compressed with, None where without it they are not plain numbers in order.
 
-    Both formats of Zarr name their codecs; how a chunk was compressed is in the chunk.
+    Names are the same in both formats of Zarr, and how a chunk was compressed is in the chunk.
     """
-    import numcodecs
-
     if array.shards is not None or array.filters:
         return None
     if array.metadata.zarr_format == 2:
-        return list(array.compressors) if array.metadata.order == "C" else None
+        return [codec.codec_id for codec in array.compressors] if array.metadata.order == "C" else None
     serializer = array.serializer.to_dict()
     endian = serializer.get("configuration", {}).get("endian", sys.byteorder)  # none where a number is one byte
     if serializer["name"] != "bytes" or endian != sys.byteorder or not array.dtype.isnative:
         return None
-    names = [codec.to_dict()["name"] for codec in array.compressors]
-    return [numcodecs.get_codec({"id": name}) for name in names] if set(names) <= set(_SIZES) else None
+    return [codec.to_dict()["name"] for codec in array.compressors]
 
 
 def _zstd_size(encoded: bytes) -> int:
