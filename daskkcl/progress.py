@@ -115,7 +115,7 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-        if self._stage and not self._quiet:
+        if self._stage and not self._quiet and logger.isEnabledFor(logging.INFO):  # what is shown takes looking up
             seconds = time.perf_counter() - self._began
             done = f"{self._done:,} of {self._total:,}" if self._total else f"{self._done:,}"
             done += "" if self._unit == "rows" else f" {self._unit}"

@@ -22,8 +22,8 @@ from daskkcl.blocks.sources import ZarrSource, read_array
 from daskkcl.blocks.whole import read_whole, refuse_absent
 from daskkcl.errors import MissingChunkError, StorageError
 from daskkcl.progress import Progress
-from daskkcl.schedules.data import run_blocks
-from daskkcl.schedules.engine import Engine
+from daskkcl.schedules.data import RowReader, run_blocks
+from daskkcl.schedules.engine import Engine, own_threads
 from daskkcl.schedules.graph import Graph
 
 PLAIN = {
@@ -166,7 +166,32 @@ def test_slabs_are_read_ahead_and_once(tmp_path: Path, monkeypatch: pytest.Monke
     found = run_blocks(engine, ZarrSource(zarr.open_array(tmp_path / "x.zarr", mode="r")), edges, prepare)
     assert found == [float(values[a : a + 1000].sum(dtype=np.float64)) for a in edges[:-1]]
     assert sorted(read) == [0, 9000, 18_000, 27_000, 36_000]
-    assert set(begun) == {9000, 18_000, 27_000, 36_000}
+    assert set(begun) == {0, 9000, 18_000, 27_000, 36_000}
+
+
+def test_a_thread_that_reads_beside_is_one_that_does_not_compute(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "x.zarr", shape=(40_000, 3), chunks=(9000, 3), dtype="f4")
+    source = ZarrSource(zarr.open_array(tmp_path / "x.zarr", mode="r"))
+    engine, few = Engine(None, own_threads() + 1, Progress(False)), Engine(None, 1, Progress(False))
+    long = list(range(0, 40_001, 9000 // (engine.threads + 2)))
+    assert RowReader(engine, source, long).engine.threads == own_threads()
+    assert RowReader(engine, source, [0, 9000, 18_000, 40_000]).engine.threads == own_threads() + 1
+    assert RowReader(few, source, long).engine.threads == 1
+
+
+@pytest.mark.parametrize("chunk_rows", [500, 9000])
+def test_blocks_are_worked_on_in_order(tmp_path: Path, chunk_rows: int) -> None:
+    values = np.arange(20_000, dtype=np.float32)[:, None]
+    zarr.create_array(tmp_path / "x.zarr", data=values, chunks=(chunk_rows, 1))
+    worked_on: list[int] = []
+
+    def prepare(graph: Graph) -> Any:
+        return lambda start, rows: graph.call(lambda block: worked_on.append(int(block[0, 0])), rows)
+
+    edges = list(range(0, 20_001, 500))
+    source = ZarrSource(zarr.open_array(tmp_path / "x.zarr", mode="r"))
+    run_blocks(Engine(None, 1, Progress(False)), source, edges, prepare)
+    assert worked_on == edges[:-1]
 
 
 def test_slabs_that_nobody_asks_for_do_not_pile_up() -> None:

@@ -21,7 +21,7 @@ from ..errors import InvalidInputError
 from ..kernels.rows import SparseRows, join_blocks
 from ..planning import Layout, block_edges
 from ..random import FixedOrder, Key
-from .engine import Engine
+from .engine import Engine, own_threads
 from .graph import Constant, Graph, Window
 from .measuring import BadRowError, bad_rows, first_bad_row
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_GRAPH_BLOCKS = 64  # blocks in one graph: a graph of all blocks would grow with the rows
+_GRAPH_BLOCKS = 128  # blocks in one graph: a graph of all blocks would grow with the rows
 _GRAPH_ROUNDS = 16  # on a cluster: blocks for each thread in one graph, so that few wait for the last of it
 
 Consume = Callable[[int, Any], Any]  # adds the work on a block (its first row, its key) to a graph; None skips it
@@ -60,42 +60,53 @@ class RowReader:
     """
 
     def __init__(self, engine: Engine, source: Source, edges: list[int], apart: int = 1) -> None:
-        self._engine, self._source = engine, cast(Any, stored_rows(source))
+        self.engine, self._source = engine, cast(Any, stored_rows(source))
         self._apart = min(apart, engine.threads)
         self._scaler = source.scaler if isinstance(source, ScaledSource) else None
         self._slab_edges = self._source.slabs(edges) if hasattr(self._source, "slabs") and engine.local else []
         self._slabs: dict[int, Any] = {}  # keys of the current graph
         self._begun: dict[int, int] = {}  # the first block of the current graph in each of them
         self._carried: dict[int, Any] = {}  # arrays of the graph before
+        self._coming: set[int] = set()  # slabs that are begun to be read before they are asked for
         beside = self._slab_edges and apart == 1 and engine.readers
         self._ahead = ReadAhead(self._source.array) if beside else None
+        if beside and np.diff(self._slab_edges).max() > (engine.threads + 1) * np.diff(edges).max():
+            # the thread beside does what one more of them would be for
+            self.engine = engine.with_threads(min(engine.threads, own_threads()))
 
     def blocks(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of the blocks between the edges; reading waits as the window says.
 
-        What is yielded may be a call to be made inside the task that it is an argument of (see `Graph.named`).
+        What is yielded is often a call to be made inside the task that it is an argument of (see `Graph.named`).
         """
         if self._scaler is None:
             yield from self._stored(graph, edges, window)
             return
         scaler = graph.value(self._scaler)
         for rows in self._stored(graph, edges, window):
-            yield graph.call(scale_rows, rows, scaler) if self._engine.local else (scale_rows, rows, scaler)
+            yield (scale_rows, rows, scaler)
 
     def _stored(self, graph: Graph, edges: list[int], window: Window) -> Iterator[Any]:
         """Yield the keys of blocks of rows as they are stored."""
         if isinstance(self._source, ArraySource):
             for a, b in pairwise(edges):
                 rows = self._source.array[a:b]
-                yield graph.value(rows) if self._engine.local else (Constant(rows),)
+                yield graph.value(rows) if self.engine.local else (Constant(rows),)
         elif hasattr(self._source, "slabs"):
             array = graph.value(self._source.array if self._ahead is None else self._ahead)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             self._begun = dict.fromkeys(self._slabs, -1)
+            self._begin(bisect_right(self._slab_edges, edges[0]) - 1 + len(self._slabs))  # while the graph is made
             for a, b in pairwise(edges):
-                yield self._cut(graph, array, a, b, window) if self._engine.local else (read_slab, array, a, b, None)
+                yield self._cut(graph, array, a, b, window) if self.engine.local else (read_slab, array, a, b, None)
         else:
             yield from graph.blocks_of(self._source.blocks(edges))
+
+    def _begin(self, slab: int) -> None:
+        """Begin to read a slab beside. No more than one before it is held when a graph begins."""
+        following = self._slab_edges[slab : slab + 2]
+        if self._ahead and len(following) == 2:
+            self._ahead.begin(*following)
 
     def _cut(self, graph: Graph, array: Any, a: int, b: int, window: Window) -> Any:
         slab_edges = self._slab_edges
@@ -103,20 +114,20 @@ class RowReader:
         for slab in range(first, last):
             if slab not in self._slabs:
                 start, stop = slab_edges[slab], slab_edges[slab + 1]
-                after = window.after(self._begun.get(slab - self._apart))
-                self._slabs[slab] = graph.call(read_slab, array, start, stop, after)
+                # who waits for what is read beside does nothing else: as late as can be
+                early = None if slab in self._coming else self._begun.get(slab - self._apart)
+                self._slabs[slab] = graph.call(read_slab, array, start, stop, window.after(early))
                 self._begun[slab] = len(window.results)
         if last == first + 1:
             whole = (slab_edges[first], slab_edges[last]) == (a, b)
             slab, start = self._slabs[first], slab_edges[first]
             following = slab_edges[last : last + 2]
             if self._ahead and len(following) == 2 and len(window.results) == self._begun[first] + window.size:
-                # blocks of the slab before are done: there is room for one more
-                return graph.call(cut_and_begin, slab, a - start, b - start, array, following, window.after())
-            return slab if whole else graph.call(cut_rows, slab, a - start, b - start, window.after())
-        return graph.call(
-            join_rows, [self._slabs[slab] for slab in range(first, last)], slab_edges[first], a, b, window.after()
-        )
+                self._coming.add(last)  # blocks of the slab before are done: there is room for one more
+                return (cut_and_begin, slab, a - start, b - start, array, following, window.after())
+            return slab if whole else (cut_rows, slab, a - start, b - start, window.after())
+        slabs = [self._slabs[slab] for slab in range(first, last)]
+        return (join_rows, slabs, slab_edges[first], a, b, window.after())
 
     def unfinished(self, row: int) -> list[int]:
         """Return the slabs of the current graph that go on behind a row."""
@@ -125,7 +136,7 @@ class RowReader:
     def run(self, graph: Graph, keys: list[Any], row: int, watch: str, step: int) -> list[Any]:
         """Compute some keys of a graph that read up to a row, and carry over what goes on behind it."""
         slabs = self.unfinished(row)
-        results = self._engine.run(graph, [*keys, *(self._slabs[slab] for slab in slabs)], watch, step)
+        results = self.engine.run(graph, [*keys, *(self._slabs[slab] for slab in slabs)], watch, step)
         self._carried = dict(zip(slabs, results[len(keys) :], strict=True))
         return results[: len(keys)]
 
@@ -218,7 +229,7 @@ def stream_blocks(
     reader, at_once = RowReader(engine, source, edges, apart), at_once or graph_blocks(engine, source)
     for first in range(0, len(edges) - 1, at_once):
         part, graph = edges[first : first + at_once + 1], Graph()
-        consume, window = prepare(graph), make_window(graph, engine)
+        consume, window = prepare(graph), make_window(graph, reader.engine)
         for (start, stop), rows in zip(pairwise(part), reader.blocks(graph, part, window), strict=True):
             result = consume(start, rows)
             if result is not None:

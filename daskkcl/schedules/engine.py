@@ -15,6 +15,8 @@ from .graph import Graph, key_name
 
 __all__ = ["Engine", "make_engine", "own_threads"]
 
+_LOOKED_AT = 64  # tasks that are ready: blocks are fewer, pieces of a dask array may be thousands
+
 
 class Engine:
     """Computes graphs; the only place that talks to a scheduler.
@@ -94,7 +96,8 @@ class Engine:
             return results
         from dask import threaded
 
-        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)), self._pool() as pool:
+        watcher = _watcher(watch, lambda: self.progress.advance(step))
+        with single_threaded(), watcher, _early_ones_first(), self._pool() as pool:
             try:
                 return list(threaded.get(graph.tasks, list(keys), pool=pool))
             except BaseException as error:
@@ -213,3 +216,36 @@ def _watcher(name: str, call: Callable[[], None]) -> Any:
             call()
 
     return Callback(posttask=finished)
+
+
+def _early_ones_first() -> Any:
+    """Return a callback of dask that lets of ready tasks of one kind the earliest go first.
+
+    Dask takes what got ready last, so that results are used up before there are more. Among blocks that leaves an
+    early one for last, while all others wait for it (see `Window`).
+    """
+    from dask.callbacks import Callback
+
+    def start(_: Any, state: dict[str, Any]) -> None:
+        state["ready"] = _Ready(state["ready"])
+
+    return Callback(start_state=start)
+
+
+class _Ready(list[Any]):
+    """Keys of tasks that are ready, as dask keeps them.
+
+    Examples
+    --------
+    >>> ready = _Ready([("read", 3), ("work", 5), ("work", 7)])
+    >>> ready.pop(), ready.pop(), ready.pop()
+    (('work', 5), ('work', 7), ('read', 3))
+    """
+
+    def pop(self, *place: Any) -> Any:
+        """Take the first of those that are of one kind with the last, as far as one looks."""
+        if place or not isinstance(self[-1], tuple):
+            return super().pop(*place)
+        kind, looked_at = self[-1][0], range(max(0, len(self) - _LOOKED_AT), len(self))
+        _, first = min((self[i][1:], i) for i in looked_at if isinstance(self[i], tuple) and self[i][0] == kind)
+        return super().pop(first)

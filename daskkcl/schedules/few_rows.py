@@ -102,7 +102,7 @@ def _meet(M: Floats, counts: Floats, Y: Floats, kappa: Floats, rate: float) -> t
     won moves towards the mean of its rows (Eq. 44 and 45).
     """
     factors, nu = (counts / counts.sum()).astype(Y.dtype), np.vecdot(M, M).astype(Y.dtype)
-    right, c = np.ascontiguousarray(-2.0 * M.T, dtype=Y.dtype), len(M)
+    right, c = (-2.0 * M).astype(Y.dtype).T, len(M)
     S, won = np.zeros(M.shape), np.zeros(c)
     for first in range(0, len(Y), piece_rows(c)):
         rows = Y[first : first + piece_rows(c)]
@@ -114,5 +114,7 @@ def _meet(M: Floats, counts: Floats, Y: Floats, kappa: Floats, rate: float) -> t
         own, rows_won = cluster_sums(rows, D.argmin(axis=1), c)
         S += own
         won += rows_won
-    rates = np.where(won > 0, rate, 0.0)[:, None]
-    return M + rates * (S / np.maximum(won, 1)[:, None] - M), counts + won
+    rates = np.where(won > 0, rate, 0.0)
+    S *= (rates / np.maximum(won, 1))[:, None]
+    S += (1 - rates)[:, None] * M
+    return S, counts + won
