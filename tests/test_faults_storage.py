@@ -23,7 +23,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 import daskkcl
 from daskkcl.blocks import locks, whole
-from daskkcl.blocks.locks import Lock, this_process
+from daskkcl.blocks.locks import Lock, lives, this_process
 from daskkcl.blocks.scratch import Scratch
 from daskkcl.errors import (
     CheckpointError,
@@ -621,6 +621,20 @@ def test_what_killed_processes_left_is_put_in_order(tmp_path, X):
     # one of a run that has a checkpoint, one that lives
     assert contents(scratch) == sorted([f"daskkcl-{run}", "daskkcl-d", "mine"])
     assert contents(tmp_path) == ["ckpt", "out.zarr", "scratch"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="what a clock does to psutil it does on Linux")
+def test_who_sets_the_clock_removes_nobodys_folder(tmp_path, monkeypatch):
+    import psutil
+
+    scratch, real = Scratch(tmp_path), psutil._pslinux.boot_time
+    began = psutil.Process().create_time()
+    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: real() + 100)
+    assert psutil.Process().create_time() > began + 50
+    assert lives(this_process())
+    Scratch(tmp_path)
+    assert os.path.isdir(scratch.path)
+    assert lives({**this_process(), "began": this_process()["began"] + 2}) is False  # another one of its number
 
 
 def test_killed_while_it_made_its_checkpoint(tmp_path, path):

@@ -33,10 +33,22 @@ _RECENT = 300.0  # an owner on another host whose record is older is taken for g
 
 def this_process() -> dict[str, Any]:
     """Return what tells this process from all others, of any host and of any time."""
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "boot": _boot(), "pid": pid, "began": _began(pid)}
+
+
+def _began(pid: int) -> float:
+    """Return when a process began: on Linux in ticks since the host was started, which setting the clock leaves alone.
+
+    psutil adds these to when the host was started, by the clock: one that is set, or made to agree with others after a
+    sleep, would make strangers of processes that live, and whoever comes next removes their folders.
+    """
     import psutil
 
-    pid = os.getpid()
-    return {"host": socket.gethostname(), "boot": _boot(), "pid": pid, "began": psutil.Process(pid).create_time()}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return float(stat.rpartition(")")[2].split()[19])
+    return psutil.Process(pid).create_time()
 
 
 def _boot() -> str:
@@ -64,7 +76,7 @@ def lives(owner: dict[str, Any]) -> bool | None:
         # Two containers may share a boot and not their processes: then the host's name tells them apart.
         if owner.get("host") != socket.gethostname():
             return None
-        return bool(abs(psutil.Process(int(owner["pid"])).create_time() - float(owner["began"])) < 1)
+        return bool(abs(_began(int(owner["pid"])) - float(owner["began"])) < 1)
     except (psutil.Error, KeyError, TypeError, ValueError):
         return False
 
