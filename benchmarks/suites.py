@@ -64,6 +64,14 @@ def timed_row(title: str, times: list[float], note: str = "") -> Row:
     return Row(title, statistics.median(times), tuple(round(value, 4) for value in times), note=note)
 
 
+def warm_row(entry: Entry, note: str = "") -> Row:
+    """Return the row of fits in one process, one after another: the first is not counted."""
+    later = [seconds for run in entry.runs for seconds in run["calls"][1:]]
+    if not later:
+        return row_of(entry, note)
+    return replace(row_of(entry, note), seconds=statistics.median(later), times=tuple(round(s, 3) for s in later[:6]))
+
+
 # --- passes and limits --------------------------------------------------------------------------------------------
 
 
@@ -397,7 +405,8 @@ def scaling(context: Context) -> Outcome:
         return absent("scaling", "Threads and workers", "mnist")
     m = context.size(1000, 50)
     own = {"algo": "akkmeans", "n_landmarks": m, "max_iter": 3, "memory_limit": "2GiB"}
-    kept = Job("", "daskkcl", data.rows, data.n_clusters, "", own)
+    # the later fits of a process: fresh memory, 300 MB of it, may cost a virtual machine as much as the whole fit
+    kept = Job("", "daskkcl, warm", data.rows, data.n_clusters, "", {**own, "calls": 3})
     n, d, fewer_landmarks = context.size(2_000_000, 2000), 32, context.size(500, 50)
     table = context.sets.table(n, d)
     # room for the blocks of two threads, and not for the rows
@@ -413,7 +422,8 @@ def scaling(context: Context) -> Outcome:
         title = several.replace("thread", "worker")
         jobs.append(replace(workers, title=title, parameters={**own, "workers": count}))
     found = in_turn(jobs, fewer(context))
-    seconds = {title: entry.seconds for title, entry in found.items()}
+    shown = {title: warm_row(entry) if "MNIST" in title else row_of(entry) for title, entry in found.items()}
+    seconds = {title: row.seconds or float("nan") for title, row in shown.items()}
     X = np.load(data.rows, mmap_mode="r")[: context.size(20_000, 1000)].copy()
     right = np.ascontiguousarray(X[:m].T)
     bare = medians(
@@ -439,7 +449,8 @@ def scaling(context: Context) -> Outcome:
             "the same, MNIST in memory",
             1.7,
             seconds["1 thread, MNIST"] / seconds["2 threads, MNIST"],
-            f"{limit}; one thread: {_where(found['1 thread, MNIST'])}; two: {_where(found['2 threads, MNIST'])}",
+            f"{limit}; ten starts of k-means and the sample are on one thread, and passes over measurements that are "
+            "kept are as fast as memory",
         ),
         at_least(
             "2 workers against 1, rows on disk",
@@ -451,13 +462,13 @@ def scaling(context: Context) -> Outcome:
     explanation = (
         f"akkmeans over a Zarr of {n:,} x {d} on disk, {fewer_landmarks} landmarks, memory_limit 512 MiB: one pass and "
         f"one for labels, each of which reads and measures; over MNIST in memory, {m:,} landmarks, three passes over "
-        "measurements that are kept."
+        "measurements that are kept, fits after the first one of a process."
     )
     rows = []
     for name, what in {"product": "bare product", "read": "read of the Zarr by daskkcl"}.items():
         rows.append(timed_row(f"{what}, 1 thread", bare[f"{name}_1"]))
         rows.append(timed_row(f"{what}, 2 threads", bare[f"{name}_2"], f"{gain[name]:.2f} times as fast"))
-    return Outcome("scaling", "Threads and workers", explanation, (*map(row_of, found.values()), *rows), targets)
+    return Outcome("scaling", "Threads and workers", explanation, (*shown.values(), *rows), targets)
 
 
 # --- small data ---------------------------------------------------------------------------------------------------
@@ -476,21 +487,17 @@ def small(context: Context) -> Outcome:
         context.repeats + 2, numpy=lambda: import_seconds("numpy"), ours=lambda: import_seconds("daskkcl")
     )
     over = statistics.median(imports["ours"]) - statistics.median(imports["numpy"])
-    warm: dict[str, float] = {}
     rows, targets = [], [at_most("import daskkcl, seconds over numpy's", 0.5, over)]
-    for title in (job.title, numba.title, exact.title):
-        entry = found[title]
-        later = [seconds for run in entry.runs for seconds in run["calls"][1:]]
-        first = [run["calls"][0] for run in entry.runs]
-        warm[title] = statistics.median(later) if later else float("nan")
-        begin = statistics.median(first) if first else float("nan")
-        note = f"first call in a fresh process {begin:.2f} s"
-        rows.append(replace(row_of(entry, note), seconds=warm[title], times=tuple(round(s, 3) for s in later[:6])))
-        if title != exact.title:
-            name = title.split()[0]
-            targets.append(at_most(f"first call of {name}, seconds over later ones", 2.0, begin - warm[title]))
     steps = "some 400 updates one after another, each a dozen calls of numpy, and first centres"
-    targets.append(at_most("pakcl on digits (1,797 x 64), warm, seconds", 0.3, warm[job.title], steps))
+    for title in (job.title, numba.title, exact.title):
+        first = [run["calls"][0] for run in found[title].runs]
+        begin = statistics.median(first) if first else float("nan")
+        rows.append(warm_row(found[title], f"first call in a fresh process {begin:.2f} s"))
+        warm, name = rows[-1].seconds or float("nan"), title.split()[0]
+        if title != exact.title:
+            targets.append(at_most(f"first call of {name}, seconds over later ones", 2.0, begin - warm))
+        if title == job.title:
+            targets.append(at_most("pakcl on digits (1,797 x 64), warm, seconds", 0.3, warm, steps))
     rows.append(row_of(found[kernel.title]))
     rows.append(timed_row("import numpy", imports["numpy"]))
     rows.append(timed_row("import daskkcl, numpy with it", imports["ours"]))
