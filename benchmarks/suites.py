@@ -85,7 +85,7 @@ def passes(context: Context) -> Outcome:
     right = np.ascontiguousarray(plain.landmarks.T)
     n_stored = 3 * n  # chunks enough for reading and computing to overlap
     path = context.sets.table(n_stored, d)
-    return_large_arrays(2**30, 4 * d * limits.open_zarr(path).chunks[0])  # as every run does that has as much room
+    return_large_arrays(2**30, 4 * d * limits.open_zarr(path).chunks[0])  # as runs within such a limit do
     nearest, step = prepare_nearest(X, m)
     spectral_pass(X[:2000], nearest, step, threads)  # compiles
     limits.sum_pass(X[:2000], compiled, c, threads)

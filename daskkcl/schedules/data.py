@@ -56,7 +56,7 @@ class RowReader:
 
     `apart` says how far reading runs ahead of large slabs: the next is read while blocks of this one are worked on (1),
     on a thread beside unless users say how many they want, or two are read at a time (2), for who does next to nothing
-    with them and is done before the next ones are there.
+    with them and is done before the next ones are there. `engine` has the threads that are left to work on blocks.
     """
 
     def __init__(self, engine: Engine, source: Source, edges: list[int], apart: int = 1) -> None:
