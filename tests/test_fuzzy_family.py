@@ -422,3 +422,12 @@ def test_landmark_forms_place_rows_by_prototypes(name):
     if name != "rsekfcm":
         with pytest.raises(InvalidInputError, match="stream"):
             cls(**make, extend="prototypes").partial_fit(table)
+
+
+def test_a_bound_that_is_none_is_not_spoken_of():
+    rows = np.repeat(8.0 * np.arange(4, dtype=np.float32), 300)[:, None]  # four points: every cluster has no width
+    model = daskkcl.OnlineKFCM(5, fuzzifier=2.0, init="random", random_state=0, progress=False)
+    with pytest.warns(DaskkclWarning, match="centres coincide") as caught:
+        model.fit(rows)
+    assert model.fuzzifier_bound_ == np.inf
+    assert not any("inf" in str(warning.message) for warning in caught)

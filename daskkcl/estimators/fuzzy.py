@@ -169,7 +169,7 @@ class KFCM(FuzzyClusterer):
             largest = math.isqrt(max(0, room) // 8)
             while largest > 0 and matrix_bytes(largest + c, c, d) > room:
                 largest = int(0.99 * largest)
-            fits = resident_bytes() < error.allowed_bytes
+            fits = largest >= c and resident_bytes() < error.allowed_bytes
             takes = f"With this limit KFCM takes about {largest:,} rows. For more rows" if fits else "For large data"
             raise MemoryLimitError(
                 f"The kernel matrix of {problem.n_rows:,} rows does not fit: {error} {takes} there are the algorithms "

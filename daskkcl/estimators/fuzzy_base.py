@@ -221,10 +221,12 @@ class FuzzyClusterer(KernelClusterer):
         near = between <= _COINCIDE * spread + 1e-12 * centres.norms.max(initial=0)
         near[np.diag_indices_from(near)] = False
         if near.any():
+            bound = self.fuzzifier_bound_
+            equal = f"; memberships become equal above {bound:.3g}" if np.isfinite(bound) else ""
             warnings.warn(
                 f"{int(near.any(axis=1).sum())} of {centres.n_clusters} centres coincide with another: there may be "
                 "fewer clusters than n_clusters, or the fuzzifier is too large "
-                f"({self.fuzzifier_:.3g}; memberships become equal above {self.fuzzifier_bound_:.3g}).",
+                f"({self.fuzzifier_:.3g}{equal}).",
                 DaskkclWarning,
                 stacklevel=6,
             )

@@ -247,7 +247,7 @@ def _check_base(limit: int, base: int, whose: str, host: str = "") -> None:
         allowed, remedy = f"The worker on {host} has room for", more_memory(1.5 * base)
     else:
         enough = format_bytes(1.5 * base).replace(" ", "")
-        allowed, remedy = "memory_limit is", f"Pass memory_limit={enough!r} or more"
+        allowed, remedy = "memory_limit is", f"Pass memory_limit={enough!r} or more (large chunks take more still)"
         remedy += ", and start workers with half as much again" if whose == "a worker" else ""
     raise MemoryLimitError(
         f"{allowed} {format_bytes(limit)}, and {whose} already takes {format_bytes(base)} before any data are read. "
