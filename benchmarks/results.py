@@ -237,6 +237,9 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
+_BEST = 50.0  # times as good as a target: bars end there
+
+
 def draw(outcomes: list[Outcome], path: Path) -> None:
     """Draw how far each target was reached: the share of it, one being just there."""
     try:
@@ -246,10 +249,16 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    targets = [target for outcome in outcomes for target in outcome.targets if target.measured and target.bound > 0]
-    if not targets:
+    found = [(target, target.measured) for outcome in outcomes for target in outcome.targets if target.bound > 0]
+    measures = [(target, measured) for target, measured in found if measured is not None]
+    if not measures:
         return
-    shares = [t.measured / t.bound if t.at_least else t.bound / t.measured for t in targets]  # type: ignore[operator]
+    targets = [target for target, _ in measures]
+    # what is no longer than nothing, within noise, is as good as can be shown
+    shares = [
+        max(value / t.bound, 0.01) if t.at_least else min(t.bound / value, _BEST) if value > 0 else _BEST
+        for t, value in measures
+    ]
     figure, axes = plt.subplots(figsize=(9, 0.32 * len(targets) + 1.2), layout="constrained")
     places = range(len(targets))
     colours = ["#3b7a57" if target.reached else "#b5482f" for target in targets]
