@@ -39,7 +39,8 @@ def test_any_rows_of_plain_chunks(tmp_path_factory: pytest.TempPathFactory, data
     kind = draw(st.sampled_from([2, 3]))
     shape = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
     dtype = draw(st.sampled_from(["f4", "f8", "f2", "u1", "i8", "?"] + [">f4"] * (kind == 2)))
-    values = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 255, shape).astype(dtype)
+    # no zeros: a chunk of nothing else is not written, and absent ones are zarr's (tests below)
+    values = np.random.default_rng(draw(st.integers(0, 99))).integers(1, 255, shape).astype(dtype)
     array = zarr.create_array(
         tmp_path_factory.mktemp("rows") / "x.zarr",
         data=values,
@@ -177,6 +178,12 @@ def test_a_thread_that_reads_beside_is_one_that_does_not_compute(tmp_path: Path)
     assert RowReader(engine, source, long).engine.threads == own_threads()
     assert RowReader(engine, source, [0, 9000, 18_000, 40_000]).engine.threads == own_threads() + 1
     assert RowReader(few, source, long).engine.threads == 1
+
+
+def test_a_run_that_goes_on_when_all_rows_have_been_read(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "x.zarr", shape=(40, 3), chunks=(9, 3), dtype="f4")
+    source = ZarrSource(zarr.open_array(tmp_path / "x.zarr", mode="r"))
+    assert RowReader(Engine(None, 2, Progress(False)), source, [40]).unfinished(40) == []
 
 
 @pytest.mark.parametrize("chunk_rows", [500, 9000])

@@ -70,7 +70,8 @@ class RowReader:
         self._coming: set[int] = set()  # slabs that are begun to be read before they are asked for
         beside = self._slab_edges and apart == 1 and engine.readers
         self._ahead = ReadAhead(self._source.array) if beside else None
-        if beside and np.diff(self._slab_edges).max() > (engine.threads + 1) * np.diff(edges).max():
+        longest = np.diff(edges).max(initial=1)  # of no blocks at all: a run that goes on when all have been read
+        if beside and np.diff(self._slab_edges).max() > (engine.threads + 1) * longest:
             # the thread beside does what one more of them would be for
             self.engine = engine.with_threads(min(engine.threads, own_threads()))
 
@@ -96,17 +97,18 @@ class RowReader:
             array = graph.value(self._source.array if self._ahead is None else self._ahead)
             self._slabs = {slab: graph.value(rows) for slab, rows in self._carried.items()}
             self._begun = dict.fromkeys(self._slabs, -1)
-            self._begin(bisect_right(self._slab_edges, edges[0]) - 1 + len(self._slabs))  # while the graph is made
+            first = self._beside(bisect_right(self._slab_edges, edges[0]) - 1 + len(self._slabs))
+            if self._ahead and first:
+                self._ahead.begin(*first)  # while the graph is made: no more than one slab before it is held
             for a, b in pairwise(edges):
                 yield self._cut(graph, array, a, b, window) if self.engine.local else (read_slab, array, a, b, None)
         else:
             yield from graph.blocks_of(self._source.blocks(edges))
 
-    def _begin(self, slab: int) -> None:
-        """Begin to read a slab beside. No more than one before it is held when a graph begins."""
-        following = self._slab_edges[slab : slab + 2]
-        if self._ahead and len(following) == 2:
-            self._ahead.begin(*following)
+    def _beside(self, slab: int) -> list[int]:
+        """Return the edges of a slab, if there is one to be read beside."""
+        edges = self._slab_edges[slab : slab + 2]
+        return edges if self._ahead and len(edges) == 2 else []
 
     def _cut(self, graph: Graph, array: Any, a: int, b: int, window: Window) -> Any:
         slab_edges = self._slab_edges
@@ -121,8 +123,8 @@ class RowReader:
         if last == first + 1:
             whole = (slab_edges[first], slab_edges[last]) == (a, b)
             slab, start = self._slabs[first], slab_edges[first]
-            following = slab_edges[last : last + 2]
-            if self._ahead and len(following) == 2 and len(window.results) == self._begun[first] + window.size:
+            following = self._beside(last)
+            if following and len(window.results) == self._begun[first] + window.size:
                 self._coming.add(last)  # blocks of the slab before are done: there is room for one more
                 return (cut_and_begin, slab, a - start, b - start, array, following, window.after())
             return slab if whole else (cut_rows, slab, a - start, b - start, window.after())

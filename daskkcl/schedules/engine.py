@@ -96,8 +96,7 @@ class Engine:
             return results
         from dask import threaded
 
-        watcher = _watcher(watch, lambda: self.progress.advance(step))
-        with single_threaded(), watcher, _early_ones_first(), self._pool() as pool:
+        with single_threaded(), _watcher(watch, lambda: self.progress.advance(step)), self._pool() as pool:
             try:
                 return list(threaded.get(graph.tasks, list(keys), pool=pool))
             except BaseException as error:
@@ -205,21 +204,7 @@ def _in_worker() -> bool:
 
 
 def _watcher(name: str, call: Callable[[], None]) -> Any:
-    import contextlib
-
-    if not name:
-        return contextlib.nullcontext()
-    from dask.callbacks import Callback
-
-    def finished(key: Any, *_: Any) -> None:
-        if key_name(key).startswith(name):
-            call()
-
-    return Callback(posttask=finished)
-
-
-def _early_ones_first() -> Any:
-    """Return a callback of dask that lets of ready tasks of one kind the earliest go first.
+    """Return a callback of dask: of ready tasks of one kind the earliest goes first; finished ones of a name are told.
 
     Dask takes what got ready last, so that results are used up before there are more. Among blocks that leaves an
     early one for last, while all others wait for it (see `Window`).
@@ -229,7 +214,11 @@ def _early_ones_first() -> Any:
     def start(_: Any, state: dict[str, Any]) -> None:
         state["ready"] = _Ready(state["ready"])
 
-    return Callback(start_state=start)
+    def finished(key: Any, *_: Any) -> None:
+        if name and key_name(key).startswith(name):
+            call()
+
+    return Callback(start_state=start, posttask=finished)
 
 
 class _Ready(list[Any]):
