@@ -60,16 +60,32 @@ def test_kernel_values_equal_their_definition(n, d, m, gamma, seed):
     assert (kappa == 1).all()
 
 
-def test_powers_are_exact_to_float32():
-    from daskkcl.kernels.rbf_loops import powers_of_two
+def powers_of(x):
+    """Return the powers of two of some exponents, from the loop that takes them: products with one landmark each."""
+    from daskkcl.kernels.rbf_loops import values
+    from daskkcl.kernels.strips import WIDTH, pack
 
+    out = np.empty((1, max(WIDTH, len(x))), np.float32)
+    values(np.ones((1, 1), np.float32), np.empty(0, np.int64), pack(x[None]), np.empty((1, 0), np.float32), out)
+    return out[0, : len(x)]
+
+
+def test_powers_are_exact_to_float32():
     x = np.linspace(-125.99, 0, 200_001).astype(np.float32)
-    y = x.copy()
-    powers_of_two(y)
-    assert np.abs(y / np.exp2(x.astype(np.float64)) - 1).max() < 1.2e-7  # a rounding unit
-    special = np.array([0.0, 1.0, -126.5, -1e30, -np.inf, np.nan, -126.0], np.float32)
-    powers_of_two(special)
-    assert special.tolist() == [1, 1, 0, 0, 0, 0, 2.0**-126]
+    assert np.abs(powers_of(x) / np.exp2(x.astype(np.float64)) - 1).max() < 1.2e-7  # a rounding unit
+    special = np.array([0.0, 1.0, -126.6, -1e30, -np.inf, np.nan, -126.0, np.inf], np.float32)
+    assert powers_of(special).tolist() == [1, 1, 0, 0, 0, 0, 2.0**-126, 1]
+
+
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 120), st.integers(0, 2**16))
+@settings(max_examples=30, deadline=None)
+def test_a_value_depends_on_its_row_and_its_landmark_alone(n, d, m, seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=(m, d)).astype(np.float32)
+    columns = Rbf(0.1).columns(Y, F32).compiled()
+    whole = columns.block(X)[0]
+    rows = rng.integers(0, n, 7)
+    assert (columns.block(X[rows])[0] == whole[rows]).all()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int16", "bool"])

@@ -13,7 +13,7 @@ from daskkcl.errors import InvalidInputError
 from daskkcl.kernels import widths
 from daskkcl.kernels.base import GammaKernel, KernelColumns
 from daskkcl.kernels.checks import Array
-from daskkcl.kernels.rows import SparseRows
+from daskkcl.kernels.rows import SparseRows, as_dense
 from daskkcl.kernels.sparse import Right
 from daskkcl.system import Buffers
 
@@ -174,6 +174,13 @@ class CompiledRbfColumns(_RbfColumns):
 
     _WIDE = 128  # features: products of few and long rows are slow
 
+    def __init__(self, kernel: Rbf, landmarks: Array, dtype: np.dtype[Any]) -> None:
+        from daskkcl.kernels.strips import pack
+
+        super().__init__(kernel, landmarks, dtype)
+        self.strips = pack(self.right)  # as the loops read it
+        del self.right
+
     def _exponential(self, dtype: np.dtype[Any]) -> tuple[float, Callable[..., Any]]:
         return math.log2(math.e), np.exp2
 
@@ -187,6 +194,11 @@ class CompiledRbfColumns(_RbfColumns):
 
         return STEP_ROWS if self.n_features <= self._WIDE else 8 * STEP_ROWS
 
+    @property
+    def room_width(self) -> int:
+        """Columns of room for the values of a few rows: a strip at least."""
+        return max(self.n_landmarks, self.strips.shape[2])
+
     def plain(self, rows: Array) -> tuple[Array, Array]:
         """Return rows and what is still to be subtracted from them, as the loops take them: float32, in order."""
         narrow = self.shift.narrow
@@ -198,19 +210,28 @@ class CompiledRbfColumns(_RbfColumns):
         return X, np.zeros_like(narrow)
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
+        if not self._fill_finite(rows, out):  # a norm beyond the range of float32: far away from everything
+            with np.errstate(over="ignore", invalid="ignore"):
+                _RbfColumns(*self.given)._fill(rows, out, kappa)
+            out[np.isnan(out)] = 0
+        kappa.fill(1)
+
+    def _fill_finite(self, rows: Array, out: Array) -> bool:
+        """Write the kernel values of rows; return False, and leave some out, if the norm of one is not finite."""
         from daskkcl.kernels.rbf_loops import rbf_values
 
         left = self.buffers.take((self.step_rows, self.n_features + 2), self.dtype)
         fewer = self.buffers.take((self.step_rows, len(self.used)), self.dtype)
-        bad = rbf_values(*self.plain(rows), self.used, self.right, left, fewer, out)
-        self.buffers.give(left)
-        self.buffers.give(fewer)
-        if bad < 0:
-            kappa.fill(1)
-        else:  # a norm beyond the range of float32: far away from everything
-            with np.errstate(over="ignore", invalid="ignore"):
-                super()._fill(rows, out, kappa)
-            out[np.isnan(out)] = 0
+        narrow = self.room_width > self.n_landmarks
+        few = self.buffers.take((self.step_rows, self.room_width), self.dtype) if narrow else out[:0]
+        bad = rbf_values(*self.plain(rows), self.used, self.strips, left, fewer, few, out)
+        for room in (left, fewer, few):
+            self.buffers.give(room)
+        return bool(bad < 0)
+
+    def finite_block(self, rows: Array, out: Array) -> Array | None:
+        """Return what `block` does with `out`, and None if the norm of a row is not finite: it has to be looked at."""
+        return np.ones(len(rows), self.dtype) if self._fill_finite(as_dense(rows), out) else None
 
 
 def columns_used(right: Array) -> Array:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskkcl.kernels.loops import _njit, _to_the_letter
+from daskkcl.kernels.loops import _to_the_letter
+from daskkcl.kernels.strips import ROWS, WIDTH, powers
 
-__all__ = ["STEP_ROWS", "exponents", "left_side", "powers_of_two", "rbf_values"]
+__all__ = ["STEP_ROWS", "left_side", "rbf_values", "values"]
 
 STEP_ROWS = 128  # rows at a time: with a thousand landmarks their values take half of a second-level cache
+_CACHED = 2**15  # numbers that stay in the cache beside what passes by
+_TOGETHER = 64  # rows that each strip passes by where not all of them do
 
 
 @_to_the_letter
@@ -48,46 +51,26 @@ def left_side(rows: NDArray[Any], shift: NDArray[Any], left: NDArray[Any]) -> in
     return -1
 
 
-def _powers_of_two(values: NDArray[Any]) -> None:
-    """Replace x by 2^x where -126 <= x, by 1 above zero, by 0 below (and for NaN, which only what is far away gives).
-
-    2^x = 2^k 2^f with k the nearest whole number: the Taylor polynomial of degree 7 of 2^f, |f| <= 1/2, is within 2e-8,
-    and the factor 2^k is the exponent of a float32, written as bits.
-    """
-    flat = values.reshape(-1)
-    for i in range(flat.size):
-        x = flat[i]
-        y = max(min(x, np.float32(0)), np.float32(-126))
-        k = np.rint(y)
-        f = y - k
-        p = np.float32(1.5252733804059840e-5)
-        p = p * f + np.float32(1.5403530393381609e-4)
-        p = p * f + np.float32(1.3333558146428443e-3)
-        p = p * f + np.float32(9.6181291076284772e-3)
-        p = p * f + np.float32(5.5504108664821580e-2)
-        p = p * f + np.float32(2.4022650695910072e-1)
-        p = p * f + np.float32(6.9314718055994531e-1)
-        p = p * f + np.float32(1)
-        bits = np.int32((np.int32(k) + np.int32(127)) << np.int32(23))
-        flat[i] = p * bits.view(np.float32) if x >= np.float32(-126) else np.float32(0)
-
-
-powers_of_two = _njit(_powers_of_two, fastmath={"contract"})
-
-
 @_to_the_letter
-def exponents(
-    left: NDArray[Any], used: NDArray[Any], right: NDArray[Any], fewer: NDArray[Any], out: NDArray[Any]
+def values(
+    left: NDArray[Any], used: NDArray[Any], strips: NDArray[Any], fewer: NDArray[Any], out: NDArray[Any]
 ) -> None:
-    """``out[i, l] = left_i . right_l``, of the columns that are `used` if there are any; `fewer` is room for these."""
-    n = left.shape[0]
-    if used.size == 0:
-        np.dot(left, right, out)
-        return
-    for i in range(n):
+    """``out[i, l] = 2^(left_i . right_l)``, of the columns that are `used` if there are any; `fewer` is room for these.
+
+    `strips` are the landmarks' columns as `kernels.strips.pack` has them, and `out` is as wide as one at least. Where
+    all strips stay in the cache they pass by a few rows at a time, else each of them by some more.
+    """
+    n, m = out.shape
+    for i in range(n if used.size > 0 else 0):
         for j in range(used.size):
             fewer[i, j] = left[i, used[j]]
-    np.dot(fewer[:n], right, out)
+    rows = fewer if used.size > 0 else left
+    together = ROWS if strips.size <= _CACHED else _TOGETHER
+    for first in range(0, n, together):
+        last = min(n, first + together)
+        for strip in range(strips.shape[0]):
+            for i in range(first, last, ROWS):
+                powers(rows, i, n, strips, strip, out, min(strip * WIDTH, m - WIDTH))  # type: ignore[call-arg]
 
 
 @_to_the_letter
@@ -95,19 +78,25 @@ def rbf_values(
     rows: NDArray[Any],
     shift: NDArray[Any],
     used: NDArray[Any],
-    right: NDArray[Any],
+    strips: NDArray[Any],
     left: NDArray[Any],
     fewer: NDArray[Any],
+    few: NDArray[Any],
     out: NDArray[Any],
 ) -> int:
-    """``out[i, l] = 2^(left_i . right_l)``, `left` being room for a few rows; return the first bad one, or -1."""
-    n = rows.shape[0]
+    """``out[i, l] = 2^(left_i . right_l)``; return the first row whose norm is not finite, or -1.
+
+    `left`, `fewer` and `few` are room for a few rows, the last for values where `out` is narrower than a strip.
+    """
+    n, m = out.shape
     step = left.shape[0]
+    narrow = m < WIDTH
     for first in range(0, n, step):
         last = min(n, first + step)
         bad = left_side(rows[first:last], shift, left)
         if bad >= 0:
             return first + bad
-        exponents(left[: last - first], used, right, fewer, out[first:last])
-        powers_of_two(out[first:last])
+        values(left, used, strips, fewer, few[: last - first] if narrow else out[first:last])
+        if narrow:
+            out[first:last] = few[: last - first, :m]
     return -1

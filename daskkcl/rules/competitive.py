@@ -6,7 +6,7 @@ measurement towards theirs: both are the same linear map of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -121,7 +121,9 @@ def subset_sums(
     """Find the winners of (a part of) a subset with centres and frequencies held, and sum what each has won."""
     fused = loop_of(state, map_, indexed)
     if fused is not None:
-        return _summed(fused, lambda S: [fused.meet_measured(Z, valid, S)[0]])
+        sums = ExactSum.zeros((len(state.counts), Z.shape[1]))
+        labels = fused.meet_measured(Z, valid, sums)[0]
+        return SubsetSums(sums.settled(), _won(labels, valid, len(state.counts)))
     index = CentreIndex.of(state.centres) if indexed else None
     c, step = len(state.counts), piece_rows(len(state.counts))
     pieces = []
@@ -144,15 +146,17 @@ def loop_of(state: Winners, map_: Map, indexed: bool) -> Fused | None:
 
 def sums_of_rows(fused: Fused, parts: Iterable[tuple[Floats, Clean]]) -> SubsetSums:
     """Return the same as `subset_sums` of rows that are not measured yet; each part has what cleans its rows."""
-    return _summed(fused, lambda S: (fused.meet_rows(rows, clean, S)[0] for rows, clean in parts))
-
-
-def _summed(fused: Fused, meet: Callable[[ExactSum], Iterable[NDArray[np.intp]]]) -> SubsetSums:
     c, m = fused.centres.coefficients.shape
     S, won = ExactSum.zeros((c, m)), np.zeros(c, dtype=np.intp)
-    for labels in meet(S):
-        won += np.bincount(labels[labels >= 0], minlength=c)
+    with fused.loop(S) as loop:
+        for rows, clean in parts:
+            labels, _, valid = loop.meet_rows(rows, clean)
+            won += _won(labels, valid, c)
     return SubsetSums(S.settled(), won)
+
+
+def _won(labels: NDArray[np.intp], valid: NDArray[np.bool_] | None, n_clusters: int) -> NDArray[np.intp]:
+    return np.bincount(labels if valid is None else labels[valid], minlength=n_clusters)
 
 
 def move_centres(state: Winners, sums: SubsetSums, rate: float, map_: Map) -> Winners:

@@ -5,8 +5,11 @@ The same loop takes measurements that are there already, and gives the same winn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ from .crisp import FrequencySensitive, Nearest
 from .many import MANY
 from .sums import ExactSum
 
-__all__ = ["Fused", "warm_up"]
+__all__ = ["Fused", "Loop", "warm_up"]
 
 Floats = NDArray[Any]
 _NO_MASK, _NO_VALUES = np.empty(0, dtype=bool), np.empty((1, 0), dtype=np.float32)
@@ -65,9 +68,8 @@ class Fused:
 
         What each centre has won is added to `sums` (c, m) in place; `ExactSum.settled` puts them in order.
         """
-        loop = _Loop(self, len(Z), sums)
-        loop.measured(np.require(Z, np.float32, ["C", "A", "W"]), valid)
-        return loop.finish()
+        with self.loop(sums) as loop:
+            return loop.meet_measured(np.require(Z, np.float32, ["C", "A", "W"]), valid)
 
     def meet_rows(
         self, rows: Floats, clean: Clean, sums: ExactSum | None = None
@@ -77,58 +79,67 @@ class Fused:
         `clean` is asked only if there is a row whose length is not a finite number: it raises, or returns the rows with
         zeros for those that are dropped, and which these are (None: none).
         """
-        columns, loop, valid = self.columns, _Loop(self, len(rows), sums), None
-        begin = loop.rows(rows, None, 0)
+        with self.loop(sums) as loop:
+            return loop.meet_rows(rows, clean)
+
+    @contextlib.contextmanager
+    def loop(self, sums: ExactSum | None = None) -> Iterator[Loop]:
+        """Give room for a while, in which many parts may be met one after another, and all is added to `sums`."""
+        columns, (G, nu) = self.columns, self._centres
+        step, m = columns.step_rows, columns.n_landmarks
+        high, low = (np.empty((0, m)), np.empty((0, m))) if sums is None else (sums.high, sums.low)
+        shapes = [(step, columns.n_features + 2), (step, len(columns.used)), (step, columns.room_width)]
+        shapes += [(step, len(G)), (len(high), m)]
+        edges = [0, *accumulate(a * b for a, b in shapes)]
+        room = columns.buffers.take((edges[-1],), np.float32)
+        parts = [room[a:b].reshape(shape) for a, b, shape in zip(edges[:-1], edges[1:], shapes, strict=True)]
+        yield Loop(columns, (G, nu, self.factors), (parts[0], parts[1], parts[2], parts[3]), (parts[4], high, low))
+        columns.buffers.give(room)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """The compiled loop with its columns, centres (coefficients, norms, factors), room, and sums."""
+
+    columns: CompiledRbfColumns
+    centres: tuple[Floats, Floats, Floats]
+    room: tuple[Floats, Floats, Floats, Floats]
+    sums: tuple[Floats, Floats, Floats]
+
+    def meet_measured(self, Z: Floats, valid: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.intp], Floats]:
+        """See `Fused.meet_measured`; `Z` is of float32, in order."""
+        found = _answers(len(Z))
+        self._run(_NO_VALUES, _NO_VALUES[0], Z, valid, 0, *found)
+        return found
+
+    def meet_rows(self, rows: Floats, clean: Clean) -> tuple[NDArray[np.intp], Floats, NDArray[np.bool_] | None]:
+        """See `Fused.meet_rows`."""
+        labels, nearest = _answers(len(rows))
+        valid, step = None, self.columns.step_rows
+        begin = self._run(*self.columns.plain(rows), _NO_VALUES, None, 0, labels, nearest)
         if begin >= 0:
             rows, bad = clean(rows)
             valid = None if bad is None else ~bad
-            begin = loop.rows(rows, valid, begin)
+            begin = self._run(*self.columns.plain(rows), _NO_VALUES, valid, begin, labels, nearest)
         while begin >= 0:  # finite, but too long for float32: a few rows by another way, then on
-            stop = begin + columns.step_rows
-            loop.measured(columns.block(rows[begin:stop])[0], None if valid is None else valid[begin:stop], begin)
-            begin = loop.rows(rows, valid, stop)
-        return *loop.finish(), valid
-
-
-class _Loop:
-    """The compiled loop with its room and what it finds."""
-
-    def __init__(self, fused: Fused, n_rows: int, sums: ExactSum | None) -> None:
-        self.fused, self.columns = fused, fused.columns
-        self.labels, self.nearest = np.empty(n_rows, dtype=np.intp), np.empty(n_rows, dtype=np.float32)
-        G, step, m = fused._centres[0], self.columns.step_rows, self.columns.n_landmarks
-        self.high, self.low = (np.empty((0, m)), np.empty((0, m))) if sums is None else (sums.high, sums.low)
-        shapes = [(step, self.columns.n_features + 2), (step, len(self.columns.used))]
-        shapes += [(step, m), (step, len(G)), (len(self.high), m)]
-        sizes = [a * b for a, b in shapes]
-        self.room = self.columns.buffers.take((sum(sizes),), np.float32)
-        parts = np.split(self.room, np.cumsum(sizes)[:-1])
-        self.left, self.fewer, self.few, self.D, self.S = (
-            part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)
-        )
-
-    def rows(self, rows: Floats, valid: NDArray[np.bool_] | None, begin: int) -> int:
-        """Meet rows from one on; return the first of the few rows that could not be met, or -1."""
-        return self._run(*self.columns.plain(rows), _NO_VALUES, valid, begin, self.labels, self.nearest)
-
-    def measured(self, Z: Floats, valid: NDArray[np.bool_] | None, begin: int = 0) -> None:
-        """Meet rows that are measured already; the first of them is that many."""
-        own = slice(begin, begin + len(Z))
-        self._run(_NO_VALUES, _NO_VALUES[0], Z, valid, 0, self.labels[own], self.nearest[own])
+            own = slice(begin, begin + step)
+            Z = self.columns.block(rows[own])[0]
+            few = None if valid is None else valid[own]
+            self._run(_NO_VALUES, _NO_VALUES[0], Z, few, 0, labels[own], nearest[own])
+            begin = self._run(*self.columns.plain(rows), _NO_VALUES, valid, begin + step, labels, nearest)
+        return labels, nearest, valid
 
     def _run(self, X: Floats, shift: Floats, Z: Floats, valid: Any, begin: int, labels: Any, nearest: Any) -> int:
+        """Meet rows from one on; return the first of the few rows that could not be met, or -1."""
         from .fused_loops import meet
 
-        (G, nu), mask = self.fused._centres, _NO_MASK if valid is None else valid
-        room, columns = (self.left, self.fewer, self.few, self.D), self.columns
-        sums = (self.S, self.high, self.low)
-        given = (X, Z, shift, columns.used, columns.right, G, nu, self.fused.factors, mask)
-        return int(meet(begin, *given, *room, labels, nearest, *sums))
+        mask = _NO_MASK if valid is None else valid
+        given = (X, Z, shift, self.columns.used, self.columns.strips, *self.centres, mask)
+        return int(meet(begin, *given, *self.room, labels, nearest, *self.sums))
 
-    def finish(self) -> tuple[NDArray[np.intp], Floats]:
-        """Give back the room; return winners and distances."""
-        self.columns.buffers.give(self.room)
-        return self.labels, self.nearest
+
+def _answers(n_rows: int) -> tuple[NDArray[np.intp], Floats]:
+    return np.empty(n_rows, dtype=np.intp), np.empty(n_rows, dtype=np.float32)
 
 
 def warm_up() -> None:

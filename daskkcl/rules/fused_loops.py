@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.loops import _compiled, _to_the_letter
-from ..kernels.rbf_loops import exponents, left_side, powers_of_two
+from ..kernels.rbf_loops import left_side, values
 
 __all__ = ["meet"]
 
@@ -19,7 +19,7 @@ def _products(Z: NDArray[Any], G: NDArray[Any], D: NDArray[Any]) -> None:
 
     Twelve sums, three centres and a row fill the sixteen registers that processors without 512-bit vectors have.
     """
-    rows, m = Z.shape
+    rows, m = Z.shape[0], G.shape[1]
     zero = np.float32(0)
     for i in range(0, rows, 4):
         # the last rows once more, in place of rows that are not there
@@ -72,7 +72,7 @@ def meet(
     measured: NDArray[Any],
     shift: NDArray[Any],
     used: NDArray[Any],
-    right: NDArray[Any],
+    strips: NDArray[Any],
     G: NDArray[Any],
     nu: NDArray[Any],
     factors: NDArray[Any],
@@ -94,7 +94,8 @@ def meet(
     begin : int
         The first row that is met.
     rows : (n, d), or without columns where `measured` (n, m) has their measurements already
-    shift, used, right, left, fewer : see `kernels.rbf_loops`; these two are room for a few rows, as are `Z` and `D`
+    shift, used, strips, left, fewer : see `kernels.rbf_loops`; these two are room for a few rows, as are `Z` and `D`
+        (`Z` is as wide as a strip at least)
     G : (c and up to two rows of zeros, m); nu, factors : (c,)
         ``-2 g_c``, ``nu_c`` and what distances are multiplied by.
     valid : (n,) or (0,)
@@ -117,8 +118,7 @@ def meet(
             if left_side(rows[first:last], shift, left) >= 0:
                 return first
             here = Z[: last - first]
-            exponents(left[: last - first], used, right, fewer, here)
-            powers_of_two(here)
+            values(left, used, strips, fewer, here)
         else:
             here = measured[first:last]
         _products(here, G, D)
