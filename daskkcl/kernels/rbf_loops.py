@@ -17,8 +17,7 @@ from daskkcl.kernels.strips import ROWS, WIDTH, powers
 __all__ = ["STEP_ROWS", "left_side", "rbf_values", "values"]
 
 STEP_ROWS = 128  # rows at a time: with a thousand landmarks their values take half of a second-level cache
-_CACHED = 2**15  # numbers that stay in the cache beside what passes by
-_TOGETHER = 64  # rows that each strip passes by where not all of them do
+_TOGETHER = 64  # rows that pass by a strip: with a thousand features they take half of the cache too
 
 
 @_to_the_letter
@@ -57,17 +56,15 @@ def values(
 ) -> None:
     """``out[i, l] = 2^(left_i . right_l)``, of the columns that are `used` if there are any; `fewer` is room for these.
 
-    `strips` are the landmarks' columns as `kernels.strips.pack` has them, and `out` is as wide as one at least. Where
-    all strips stay in the cache they pass by a few rows at a time, else each of them by some more.
+    `strips` are the landmarks' columns as `kernels.strips.pack` has them, and `out` is as wide as one at least.
     """
     n, m = out.shape
     for i in range(n if used.size > 0 else 0):
         for j in range(used.size):
             fewer[i, j] = left[i, used[j]]
     rows = fewer if used.size > 0 else left
-    together = ROWS if strips.size <= _CACHED else _TOGETHER
-    for first in range(0, n, together):
-        last = min(n, first + together)
+    for first in range(0, n, _TOGETHER):
+        last = min(n, first + _TOGETHER)
         for strip in range(strips.shape[0]):
             for i in range(first, last, ROWS):
                 powers(rows, i, n, strips, strip, out, min(strip * WIDTH, m - WIDTH))  # type: ignore[call-arg]
