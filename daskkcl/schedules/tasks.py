@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Floats = NDArray[Any]
+_NOT_THERE = np.empty((0, 0), np.float32)  # measurements that no tile holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,12 +221,13 @@ def _fused_tiles(
         for tile in tiles(block, start, reader):
             yield tile, *fused.meet_measured(tile.Z, tile.valid, S)
         return
-    for first in range(0, len(block), step):
-        rows = block[first : first + step]
-        clean = partial(clean_rows, start=start + first, nan=reader.nan, dtype=reader.map_.dtype)
-        labels, nearest, valid = fused.meet_rows(rows, clean, S)
-        kappa = np.broadcast_to(np.float32(1), len(rows))  # of every row, with this kernel
-        yield Tile(start + first, np.empty((0, 0), np.float32), kappa, valid), labels, nearest
+    with fused.loop(S) as loop:
+        for first in range(0, len(block), step):
+            rows = block[first : first + step]
+            clean = partial(clean_rows, start=start + first, nan=reader.nan, dtype=reader.map_.dtype)
+            labels, nearest, valid = loop.meet_rows(rows, clean)
+            kappa = np.broadcast_to(np.float32(1), len(rows))  # of every row, with this kernel
+            yield Tile(start + first, _NOT_THERE, kappa, valid), labels, nearest
 
 
 @task
