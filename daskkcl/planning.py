@@ -8,7 +8,7 @@ threads, decides what to keep between passes, and refuses when nothing fits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from .errors import MemoryLimitError
@@ -27,6 +27,7 @@ _BLOCKS_PER_THREAD = 8  # at least, so that threads end a pass together
 _SLACK_BYTES = 24 * 2**20
 _SLACK_SHARE, _SLACK_MOST = 0.04, 256 * 2**20
 # The C library keeps some of what tasks free; small arrays leave holes.
+_SPARE_BYTES = 32 * 2**20
 _ARENA_FACTOR = 1.25
 
 
@@ -130,6 +131,7 @@ class Plan:
     scratch_bytes: int = 0
     threads: int = 1
     driver: Plan | None = None  # on a cluster: of this process; the rest is that of a worker
+    spare_bytes: int = 0  # of `base_bytes`: what the C library may keep of arrays that were freed
 
     def layout(self, name: str) -> Layout:
         """Return how the named stage runs."""
@@ -142,6 +144,15 @@ class Plan:
     @property
     def _all_layouts(self) -> tuple[Layout, ...]:
         return self.layouts if self.driver is None else (*self.layouts, *self.driver.layouts)
+
+    def with_spare(self) -> Plan:
+        """Return the plan with room for freed arrays: memory that is used again costs no page faults.
+
+        Only where twice as much is left over.
+        """
+        if self.limit_bytes - self.peak_bytes < 2 * _SPARE_BYTES:
+            return self
+        return replace(self, base_bytes=self.base_bytes + _SPARE_BYTES, spare_bytes=_SPARE_BYTES)
 
     @property
     def peak_bytes(self) -> int:

@@ -129,8 +129,11 @@ _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of mallopt
 _MIB = 2**20
 
 
-def return_large_arrays(room_bytes: int = 0, chunk_bytes: int = 0) -> None:
+def return_large_arrays(room_bytes: int = 0, chunk_bytes: int = 0, spare_bytes: int = 0) -> None:
     """Make the C library give back memory of freed arrays, but for that of a chunk of the data where there is room.
+
+    What was planned for it, `spare_bytes`, stays in any case: blocks come and go, and fresh memory costs as much as
+    reading them.
 
     glibc raises its threshold for that by itself (to 32 MiB) and then keeps freed arrays in the arena of every thread:
     the process of a streaming run then grows to half as much again. Where memory is tight, arrays of 512 KiB and more
@@ -143,7 +146,7 @@ def return_large_arrays(room_bytes: int = 0, chunk_bytes: int = 0) -> None:
     options = {_MMAP_THRESHOLD: _MIB // 2, _TRIM_THRESHOLD: _MIB // 2}
     if room_bytes >= 32 * _MIB:
         # It is held encoded and decoded. What is larger than 32 MiB goes back whatever is said here.
-        free = max(8 * _MIB, min(2 * chunk_bytes, room_bytes - 24 * _MIB, 64 * _MIB))
+        free = max(8 * _MIB, spare_bytes, min(2 * chunk_bytes, room_bytes - 24 * _MIB, 64 * _MIB))
         options = {_ARENA_MAX: 1, _MMAP_THRESHOLD: 32 * _MIB, _TRIM_THRESHOLD: free}
     with contextlib.suppress(OSError, AttributeError):  # not glibc: nothing to set
         library = ctypes.CDLL(None)

@@ -170,7 +170,7 @@ def plan_stages(
         return _plan_on_workers(engine.cluster, stages, n_rows, memory_limit, keep, spill_bytes, scratch_bytes)
     limit, base = memory_limit or default_limit(), _base_bytes(memory_limit)
     _check_base(limit, base, "the process")
-    return make_plan(
+    plan = make_plan(
         [replace(stage, readers=min(stage.readers, engine.readers)) for stage in stages],
         n_rows,
         limit,
@@ -181,6 +181,7 @@ def plan_stages(
         scratch_bytes=scratch_bytes,
         fewest_threads=fewest_threads,
     )
+    return plan if memory_limit is None else plan.with_spare()
 
 
 def _plan_on_workers(
@@ -309,7 +310,7 @@ def prepare(
     """
     if problem.memory_limit is not None and engine.local:
         rows = problem.source
-        return_large_arrays(plan.limit_bytes - plan.peak_bytes, rows.unit_rows * rows.row_bytes)
+        return_large_arrays(plan.limit_bytes - plan.peak_bytes, rows.unit_rows * rows.row_bytes, plan.spare_bytes)
     saved = checkpoint or Checkpoint(None)
     run = None if saved.path is None else saved.run
     place = saved.path if saved.path is None or "://" in saved.path else os.path.abspath(saved.path)
