@@ -418,7 +418,7 @@ def scaling(context: Context) -> Outcome:
     n, d, fewer_landmarks = context.size(4_000_000, 2000), 32, context.size(500, 50)
     table = context.sets.table(n, d)
     # room for the blocks of two threads, and not for the rows
-    own = {"algo": "akkmeans", "n_landmarks": fewer_landmarks, "max_iter": 1, "memory_limit": "512MiB"}
+    own = {"algo": "akkmeans", "n_landmarks": fewer_landmarks, "max_iter": 1, "memory_limit": "768MiB"}
     stored = Job("", "daskkcl", table, 10, "", own, ("numba",))
     workers = Job("", "daskkcl, workers", table, 10, "", own, ("numba",))
     jobs = []
@@ -468,7 +468,7 @@ def scaling(context: Context) -> Outcome:
         ),
     )
     explanation = (
-        f"akkmeans over a Zarr of {n:,} x {d} on disk, {fewer_landmarks} landmarks, memory_limit 512 MiB: one pass and "
+        f"akkmeans over a Zarr of {n:,} x {d} on disk, {fewer_landmarks} landmarks, memory_limit 768 MiB: one pass and "
         f"one for labels, each of which reads and measures; over MNIST in memory, {m:,} landmarks, three passes over "
         "measurements that are kept, fits after the first one of a process."
     )
