@@ -1,5 +1,9 @@
 """Rows that are measured, met and summed in one compiled loop: equal to the plain way, and to itself."""
 
+import os
+import subprocess
+import sys
+
 import dask
 import dask.array as da
 import numpy as np
@@ -86,6 +90,38 @@ def test_a_value_depends_on_its_row_and_its_landmark_alone(n, d, m, seed):
     whole = columns.block(X)[0]
     rows = rng.integers(0, n, 7)
     assert (columns.block(X[rows])[0] == whole[rows]).all()
+
+
+OTHER_PROCESSORS = """
+import sys
+import llvmlite.binding
+import daskkcl.kernels.loops  # numba itself asks before, and is told what is true
+if sys.argv[1] == "512 bits":
+    asked = llvmlite.binding.get_host_cpu_features
+    llvmlite.binding.get_host_cpu_features = lambda: {"avx512f": True}
+import daskkcl.kernels.strips
+if sys.argv[1] == "512 bits":
+    llvmlite.binding.get_host_cpu_features = asked
+import numpy as np
+from daskkcl.kernels import Rbf
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(13, 7)).astype("f4"), rng.normal(size=(101, 7)).astype("f4")
+Z, _ = Rbf(0.1).columns(Y, np.dtype("f4")).compiled().block(X)
+exact = np.exp(-0.1 * ((X[:, None].astype("f8") - Y) ** 2).sum(axis=2))
+print(daskkcl.kernels.strips.LANES, np.abs(Z - exact).max() < 1e-6)
+"""
+
+
+@pytest.mark.parametrize(
+    ("processor", "environment", "lanes"),
+    [("512 bits", {}, 16), ("plain", {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}, 8)],
+)
+def test_other_processors(processor, environment, lanes, tmp_path):
+    """Wide vectors, which are cut in two where there are none, and a processor that multiplies and adds one by one."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment}
+    command = [sys.executable, "-c", OTHER_PROCESSORS, processor]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(lanes), "True"]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int16", "bool"])
