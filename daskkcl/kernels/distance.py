@@ -13,7 +13,7 @@ from daskkcl.errors import InvalidInputError
 from daskkcl.kernels import widths
 from daskkcl.kernels.base import GammaKernel, KernelColumns
 from daskkcl.kernels.checks import Array
-from daskkcl.kernels.rows import SparseRows, as_dense
+from daskkcl.kernels.rows import SparseRows
 from daskkcl.kernels.sparse import Right
 from daskkcl.system import Buffers
 
@@ -206,7 +206,8 @@ class CompiledRbfColumns(_RbfColumns):
         if rows.dtype == np.float32:
             return np.require(rows, np.float32, ["C", "A", "W"]), narrow
         X = np.empty(rows.shape, np.float32)
-        self.shift.subtract(rows, X)
+        with np.errstate(over="ignore"):  # what does not fit shows by its norm
+            self.shift.subtract(rows, X)
         return X, np.zeros_like(narrow)
 
     def _fill(self, rows: Array, out: Array, kappa: Array) -> None:
@@ -231,7 +232,7 @@ class CompiledRbfColumns(_RbfColumns):
 
     def finite_block(self, rows: Array, out: Array) -> Array | None:
         """Return what `block` does with `out`, and None if the norm of a row is not finite: it has to be looked at."""
-        return np.ones(len(rows), self.dtype) if self._fill_finite(as_dense(rows), out) else None
+        return np.ones(len(rows), self.dtype) if self._fill_finite(rows, out) else None
 
 
 def columns_used(right: Array) -> Array:

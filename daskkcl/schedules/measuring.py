@@ -196,8 +196,10 @@ def tiles(block: Floats | Measured, start: int, reader: Reader) -> Iterator[Tile
 
 def _measure(rows: Floats, start: int, reader: Reader, out: Floats) -> tuple[Floats, Floats, Any]:
     dtype, compiled = reader.map_.dtype, getattr(reader.map_, "compiled", None)
-    if compiled is not None and (kappa := compiled.finite_block(rows, out)) is not None:
-        return out, kappa, None  # norms, which are wanted anyway, say that all rows are numbers
+    if compiled is not None and not isinstance(rows, SparseRows):
+        kappa = compiled.finite_block(rows, out)
+        if kappa is not None:  # norms, which are wanted anyway, say that all rows are numbers
+            return out, kappa, None
     rows, bad = clean_rows(rows, start, reader.nan, dtype)
     Z, kappa = reader.map_.measure(rows, out)
     _check_range(np.isfinite(kappa), dtype)
