@@ -143,7 +143,7 @@ def test_few_rows_stay_within_their_plan(tables):
 @pytest.mark.slow
 def test_codes_of_narrow_rows_are_planned(tables):
     """A code takes 24 bytes, a row of one float four."""
-    check(fit_in_fresh_process(tables(3_000_000, 1), "akcl", "384MiB", n_clusters=5, map="spectral"), 384)
+    check(fit_in_fresh_process(tables(3_000_000, 1), "akcl", "544MiB", n_clusters=5, map="spectral"), 544)
 
 
 @pytest.mark.slow
