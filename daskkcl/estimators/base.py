@@ -67,6 +67,7 @@ class KernelClusterer(Answers):
     keeps_on_workers: ClassVar[bool] = False  # whether several passes make that worth while
     watches: ClassVar[str] = "objective"  # what history_ holds
     counted: ClassVar[str] = "n_clusters"  # the parameter that says how many centres there are
+    settles_late: ClassVar[bool] = False  # whether a run begins with `place_centres`
 
     # Parameters. Dataclass fields make the __init__ that scikit-learn reads; each estimator adds its own.
     n_clusters: int | str = field(default=8, kw_only=False)
@@ -175,9 +176,8 @@ class KernelClusterer(Answers):
             source.check_missing(self.missing)
             identify = lambda sample: saved.identify(self._identity(problem, sample))  # noqa: E731
             if shared is None:
-                setup = prepare(
-                    problem, engine, plan, count_clusters, saved, identify, shuffles=self._shuffles(settings)
-                )
+                shuffles, late = self._shuffles(settings), self.settles_late
+                setup = prepare(problem, engine, plan, count_clusters, saved, identify, shuffles=shuffles, late=late)
             else:
                 setup = shared.setup(problem, engine, plan)
             warn_if_unclear(setup.evidence)

@@ -183,6 +183,7 @@ class PAKCL(CompetitiveStream, _Competitive):
     """
 
     algorithm: ClassVar[str] = "pakcl"
+    settles_late: ClassVar[bool] = True
     # Where all rows are about as far from one another, means of random labels are alike, frequencies decide who wins,
     # and centres may never part: the first start is one where they are apart.
     _starts: ClassVar[tuple[str, ...]] = ("sample", "random-labels", "random-labels-all", "d2", "random")
@@ -221,9 +222,9 @@ class PAKCL(CompetitiveStream, _Competitive):
 
     def _run(self, setup: Setup, settings: _Settings, checkpoint: Checkpoint) -> Fitted:
         indexed, compete = setup.problem.indexed, compete_in_subsets
+        start = place_centres(setup, settings.init, None, n_init=3)
         if settings.few:
             compete = partial(compete_in_memory, coordinates=Coordinates.of(setup.map_))
-        start = place_centres(setup, settings.init, None, n_init=3)
         walk = Walk(settings.subset_rows, settings.n_epochs, settings.tol, settings.rates, settings.order, indexed)
         state, moves = compete(setup, Winners(start.centres, start.counts), walk, checkpoint)
         model = Model.of(setup.reader, state.centres, _rule(settings, state.counts), indexed)

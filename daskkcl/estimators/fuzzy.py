@@ -67,6 +67,7 @@ class FCM(FuzzyClusterer):
     """
 
     algorithm: ClassVar[str] = "fcm"
+    settles_late: ClassVar[bool] = True
     default_map: ClassVar[str] = "identity"
     keeps_on_workers: ClassVar[bool] = True
     named_inits: ClassVar[tuple[str, ...]] = ("sample", "d2", "random")

@@ -80,6 +80,7 @@ class ApproxKernelKMeans(KernelClusterer):
     """
 
     algorithm: ClassVar[str] = "akkmeans"
+    settles_late: ClassVar[bool] = True
     keeps_on_workers: ClassVar[bool] = True
     rule: ClassVar[Any] = Nearest()
 

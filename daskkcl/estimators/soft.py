@@ -72,6 +72,7 @@ class FastKSCL(KernelClusterer):
     """
 
     algorithm: ClassVar[str] = "fastkscl"
+    settles_late: ClassVar[bool] = True
     keeps_on_workers: ClassVar[bool] = True
 
     max_iter: int = 50

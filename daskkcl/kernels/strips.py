@@ -58,8 +58,8 @@ def pack(right: NDArray[Any]) -> NDArray[Any]:
     Examples
     --------
     >>> strips = pack(np.arange(2.0 * WIDTH + 2)[None].astype(np.float32))
-    >>> strips.shape == (3, 1, WIDTH), int(strips[2, 0, 0])
-    (True, 2...)
+    >>> strips.shape == (3, 1, WIDTH), int(strips[2, 0, 0]) == WIDTH + 2
+    (True, True)
     """
     k, m = right.shape
     strips = np.zeros((-(-m // WIDTH), k, WIDTH), np.float32)

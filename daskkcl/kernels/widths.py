@@ -21,6 +21,8 @@ PairDistances = Callable[[Array], Array]
 
 #: Rows whose pairs are looked at one by one.
 PAIR_ROWS = 1000
+#: Columns whose variances are taken at once.
+_STRIP = 64
 #: Variance of sparse rows relative to their squared length that is only rounding.
 _ALIKE = 1e-13
 
@@ -70,7 +72,9 @@ def mean_squared_distance(rows: Array) -> float:
         mean = rows.mean()
         squares, square = mean_squared_norm(rows), float(mean @ mean)
         return 2 * n / (n - 1) * max(0.0, squares - square) if squares - square > _ALIKE * squares else 0.0
-    return float(2 * n / (n - 1) * _from_first_row(rows).var(axis=0).sum())
+    # some columns at a time: copies of all of them in float64 are fresh memory, which costs more than the arithmetic
+    strips = (_from_first_row(rows[:, first : first + _STRIP]) for first in range(0, rows.shape[1], _STRIP))
+    return float(2 * n / (n - 1) * sum(float(strip.var(axis=0).sum()) for strip in strips))
 
 
 def mean_manhattan_distance(rows: Array) -> float:

@@ -27,6 +27,7 @@ RCOND = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 
 _RANGE = 300  # times the smallest: what larger eigenvalues leave rounds in single precision as blocks do
 _QUICK = 384  # landmarks, from which on a product in single precision saves more than leading ones cost
+_PANEL = 48  # columns of the inverse: so few BLAS multiplies by few rows without a copy, where vectors have 512 bits
 _LARGE_ROOT = 512  # landmarks: of more it takes mebibytes, and is made again where coordinates are wanted
 _MANY_VALUES = 400_000_000  # of a kernel: some tenths of a second saved in a pass; loading numba takes half a second
 
@@ -121,10 +122,12 @@ class LandmarkMap:
 
     @cached_property
     def _rest(self) -> Floats:
-        """What the leading eigenvectors leave of the inverse, in single precision."""
+        """What the leading eigenvectors leave of the inverse, in single precision, some columns after others."""
         assert self._leading is not None
-        values, vectors = self._leading
-        return (self.inverse - (vectors / values) @ vectors.T).astype(np.float32)
+        (values, vectors), m = self._leading, self.n_measurements
+        rest = np.zeros((m, -(-m // _PANEL) * _PANEL), dtype=np.float32)
+        rest[:, :m] = self.inverse - (vectors / values) @ vectors.T
+        return np.ascontiguousarray(rest.reshape(m, -1, _PANEL).swapaxes(0, 1))  # (panels, m, columns)
 
     @cached_property
     def root(self) -> Floats:
@@ -189,7 +192,8 @@ class LandmarkMap:
         left = np.zeros((-(-len(means) // 4) * 4, self.n_measurements), dtype=np.float32)
         np.subtract(means, T @ vectors.T, out=left[: len(means)], casting="same_kind")
         # BLAS takes four rows at a time, and long for what is left
-        G = (left @ self._rest)[: len(means)].astype(np.float64)
+        panels = left @ self._rest
+        G = panels.swapaxes(0, 1).reshape(len(left), -1)[: len(means), : self.n_measurements].astype(np.float64)
         G += (T / values - G @ vectors) @ vectors.T
         return G
 
@@ -205,9 +209,7 @@ class LandmarkMap:
 
 def positive_spectrum(matrix: Floats, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
     """Return the eigenpairs of a symmetric matrix that rounding in blocks of a precision leaves, smallest first."""
-    import scipy.linalg
-
-    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
+    values, vectors = np.linalg.eigh(matrix)  # scipy's has the same driver, and holds the interpreter's lock
     keep = values > RCOND[np.dtype(dtype)] * max(values[-1], 0.0)
     return values[keep], np.ascontiguousarray(vectors[:, keep])
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..maps.base import Centres, Map, quick_dual
+from ..maps.base import Centres, Map
 from .crisp import Nearest, cluster_sums
 from .fuzzy import d2_seeds, distances_from
 from .index import CentreIndex
 from .many import MANY, seeds_in_groups, winners_in_slices
 
-__all__ = ["LloydRun", "best_lloyd_run", "by_products", "lloyd", "products"]
+__all__ = ["LloydRun", "Sides", "best_lloyd_run", "by_products", "lloyd", "lloyd_from_seeds"]
 
 Floats = NDArray[Any]
 _NEAREST = Nearest()
@@ -67,50 +67,49 @@ def best_lloyd_run(
     rule: Any = _NEAREST,
     weights: Floats | None = None,
     indexed: bool = False,
-    P: Floats | None = None,
 ) -> LloydRun:
-    """Run from several greedy D² seedings and keep the one of lowest objective; of many clusters from one.
-
-    `P` are the `products` of all objects, if they have been made; the rule is then the nearest centre.
-    """
+    """Run from several greedy D² seedings and keep the one of lowest objective; of many clusters from one."""
     w = np.ones(len(Z)) if weights is None else weights
     if n_clusters >= MANY:
         seeds = seeds_in_groups(Z, kappa, map_, w, n_clusters, rng)
         start, steps = Centres.from_means(Z[seeds], map_), min(max_iter, _STEPS_OF_MANY)
         return lloyd(Z, kappa, start, map_, steps, rule, weights, indexed)
-    distances = distances_from(Z, kappa, map_) if P is None else _distances_by(P, kappa)
+    distances = distances_from(Z, kappa, map_)
 
-    def runs() -> Iterator[LloydRun | _Sides]:  # one at a time: the centres of all of them may be large
+    def runs() -> Iterator[LloydRun]:  # one at a time: the centres of all of them may be large
         for _ in range(n_init):
             seeds = d2_seeds(distances, w, n_clusters, rng)
-            if P is not None:
-                yield _lloyd_by(P, kappa, seeds, max_iter, weights)
-            else:
-                yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule, weights)
+            yield lloyd(Z, kappa, Centres.from_means(Z[seeds], map_), map_, max_iter, rule, weights)
 
-    best = min(runs(), key=lambda run: run.objective)
-    return best.placed(Z, map_, weights) if isinstance(best, _Sides) else best
+    return min(runs(), key=lambda run: run.objective)
 
 
 # --- by products of the objects with one another ---------------------------------------------------------------------
 
 
 def by_products(n_objects: int, n_measurements: int, n_clusters: int) -> bool:
-    """Say whether k-means of some objects is better done with their `products` than with their measurements.
+    """Say whether k-means of some objects is better done with their kernel matrix than with their measurements.
 
-    A step then costs as many products as objects have changed sides, and no coefficients of centres are needed.
+    A step then costs as many rows of it as objects have changed sides, and no coefficients of centres are needed.
     """
     return n_clusters < MANY and n_objects <= _MORE * n_measurements
 
 
-def products(Z: Floats, first: int, last: int, map_: Map, P: Floats) -> None:
-    """Put ``z_i . A z_j`` of some objects i with all from the first of them on into `P`, and mirror them."""
-    np.matmul(quick_dual(map_, Z[first:last]).astype(Z.dtype), Z[first:].T, out=P[first:last, first:])
-    P[last:, first:last] = P[first:last, last:].T
+def lloyd_from_seeds(
+    P: Floats,
+    kappa: Floats,
+    n_clusters: int,
+    max_iter: int,
+    rng: np.random.Generator,
+    weights: Floats | None = None,
+) -> Sides:
+    """Do what `lloyd` does from greedy D² seeds, by the products `P` of all objects (a kernel matrix)."""
+    w = np.ones(len(P)) if weights is None else weights
+    return _lloyd_by(P, kappa, d2_seeds(_distances_by(P, kappa), w, n_clusters, rng), max_iter, weights)
 
 
 @dataclass(frozen=True, eq=False)
-class _Sides:
+class Sides:
     """A run that knows which objects made each centre: those with its number in `makers`, or a seed (None)."""
 
     seeds: NDArray[np.int64]
@@ -118,14 +117,14 @@ class _Sides:
     counts: Floats
     objective: float
 
-    def placed(self, Z: Floats, map_: Map, weights: Floats | None) -> LloydRun:
-        """Return the run with its centres."""
+    def means(self, Z: Floats, weights: Floats | None) -> Floats:
+        """Return the mean measurements of the centres, given those of the objects."""
         c, means = len(self.seeds), Z[self.seeds].astype(np.float64)
         for labels in {id(labels): labels for labels in self.makers if labels is not None}.values():
             own = np.flatnonzero([maker is labels for maker in self.makers])
             S, counts = cluster_sums(Z, labels, c, weights)
             means[own] = S[own] / counts[own, None]
-        return LloydRun(Centres.from_means(means, map_), self.counts, self.objective)
+        return means
 
 
 def _distances_by(P: Floats, kappa: Floats) -> Callable[[NDArray[np.int64]], Floats]:
@@ -141,7 +140,7 @@ def _distances_by(P: Floats, kappa: Floats) -> Callable[[NDArray[np.int64]], Flo
 
 def _lloyd_by(
     P: Floats, kappa: Floats, seeds: NDArray[np.int64], max_iter: int, weights: Floats | None = None
-) -> _Sides:
+) -> Sides:
     """Do what `lloyd` does from some objects. Sums of the products of a cluster's objects stand for its centre."""
     c, n = len(seeds), len(P)
     everybody, w = np.arange(n), np.ones(n) if weights is None else weights
@@ -172,4 +171,4 @@ def _lloyd_by(
         norms[full] = inner[full] / counts[full]
         for own in full:
             makers[own] = labels
-    return _Sides(seeds, makers, counts, objective)
+    return Sides(seeds, makers, counts, objective)

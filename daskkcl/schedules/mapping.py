@@ -46,10 +46,12 @@ def make_map(
     n_clusters: int,
     scratch: Scratch,
     checkpoint: Checkpoint,
+    late: bool = False,
 ) -> tuple[Map, Map, Source]:
     """Return the map of what will be read, the map of rows, and what will be read: the rows, or codes of them.
 
-    `typical` rows give the width of the kernel: some of the sample, as often as their weights say.
+    `typical` rows give the width of the kernel: some of the sample, as often as their weights say. `late` leaves what
+    centres take of the map to `settle_centres`.
     """
     kernel = None if problem.kernel is None else problem.kernel.resolve(typical)
     landmarks = _landmarks(problem, engine, plan, source, sample, kernel, checkpoint)
@@ -63,8 +65,8 @@ def make_map(
         sums = checkpoint.once(f"map-{number}", lambda: _sums(problem, engine, plan, source, stream))  # noqa: B023
         made = stream.finish([sums[str(i)] for i in range(len(sums))])
     map_ = cast(Map, made)
-    if isinstance(map_, LandmarkMap) and plan.keep == "measurements" and engine.local:
-        map_.settle_measuring()  # `settle_centres` does the rest, while all rows are measured
+    if isinstance(map_, LandmarkMap) and engine.local and (late or plan.keep == "measurements"):
+        map_.settle_measuring()  # `settle_centres` does the rest, while rows are measured or first centres found
     else:
         map_.settle()
     return map_, map_, source

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..blocks.scaled import ScaledSource
 from ..blocks.sources import ArraySource, Source
-from ..kernels import Kernel
+from ..kernels import Kernel, Sigmoid
 from ..kernels.base import TILE_ROWS
 from ..kernels.widths import PAIR_ROWS
 from ..maps.recipes import Recipe, Sizes
@@ -24,13 +24,13 @@ from ..rules.many import MANY
 from ..rules.scaling import Scaler
 from .landmarks import centre_bytes, k_means_bytes
 
-__all__ = ["SAMPLE_ROWS", "STRIP_ROWS", "STRIP_THREADS", "Problem"]
+__all__ = ["SAMPLE_ROWS", "START_THREADS", "STRIP_ROWS", "Problem"]
 
 SAMPLE_ROWS = 2000
 _SAMPLE_BYTES = 64 * 2**20
 _WHOLE_BYTES = 64 * 2**20  # measurements of a subset that is not worth dealing on a cluster
 _WIDE_BYTES = 48  # a column of sparse rows: means and spreads of a sample, where entries of the landmarks begin
-STRIP_ROWS, STRIP_THREADS = 128, 4  # of products of the sample: rows at a time, and at most so many threads
+STRIP_ROWS, START_THREADS = 256, 4  # of the sample's kernel matrix: rows at a time, and at most so many threads
 _ROW_EXTRAS = 40  # labels, masks and their temporaries, for each row of a block
 
 
@@ -186,7 +186,7 @@ class Problem:
         }
         if self.recipe.summed:
             steps["first centres"] = s * (3 * self.measured_bytes + self._met_at_once * (4 * self.dtype.itemsize + 8))
-            steps["products"] = self._products_bytes
+            steps["kernel of the sample"] = self._sample_kernel_bytes
         if self.kernel is not None:
             steps["width"] = 8 * (2 * width_rows * d + 3 * pair_rows**2) if not self.kernel.resolved else 0
         if self.recipe.uses_landmarks:
@@ -196,13 +196,24 @@ class Problem:
         return max(steps.values())
 
     @property
-    def _products_bytes(self) -> int:
-        """Products of the rows of the sample with one another, some of them copied; strips of them in the making."""
-        s, m, itemsize = self.sample_rows, self.n_measurements, self.dtype.itemsize
-        if not by_products(s, m, self.c):
+    def starts_by_kernel(self) -> bool:
+        """Whether first centres are found by the kernel matrix of the sample: where it costs no more than products."""
+        if self.recipe.name != "landmarks" or self.kernel is None or self.indexed:
+            return False
+        cheap = self.kernel.takes_sparse and not isinstance(self.kernel, Sigmoid)  # which is no kernel of distances
+        return cheap and by_products(self.sample_rows, self.n_landmarks, self.c)
+
+    @property
+    def _sample_kernel_bytes(self) -> int:
+        """Kernel matrix of the sample, some of it copied by each run; measurements and sums; columns in the making."""
+        s, d, itemsize = self.sample_rows, self.cells, self.dtype.itemsize
+        if not self.starts_by_kernel or self.kernel is None:
             return 0
-        strips = STRIP_THREADS * STRIP_ROWS * m * (2 * 8 + itemsize)
-        return s * (self.measured_bytes + 5 * 8 * self.c) + s * s * itemsize * 5 // 4 + strips
+        columns = s - min(s, self.n_landmarks) * self.landmarks_by("uniform")
+        strip = STRIP_ROWS * s * itemsize + self.kernel.scratch_bytes(STRIP_ROWS, d, columns, itemsize)
+        making = columns * (d + 2) * (3 * 8 + itemsize)
+        run = s * 5 * 8 * self.c + s * s * itemsize // 4
+        return s * (self.measured_bytes + s * itemsize) + START_THREADS * max(strip, run) + making
 
     @property
     def _met_at_once(self) -> int:

@@ -302,11 +302,13 @@ def prepare(
     identify: Callable[[Any], None] | None = None,
     drawn: Setup | None = None,
     shuffles: bool = False,
+    late: bool = False,
 ) -> Setup:
     """Draw the sample and make the map of a planned run.
 
     `identify` tells the checkpoint what the run is, which takes the sample; `drawn` is another run on the same rows
-    whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order.
+    whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order,
+    `late` that it begins with `place_centres`, which makes what centres take of a map beside other work.
     """
     if problem.memory_limit is not None and engine.local:
         rows = problem.source
@@ -318,7 +320,7 @@ def prepare(
     try:
         if engine.cluster is not None and problem.scratch is not None:
             engine.cluster.check_shared(scratch.path)
-        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify, drawn, shuffles)
+        return _prepare(problem, engine, plan, find_n_clusters, scratch, saved, identify, drawn, shuffles, late)
     except BaseException as error:
         scratch.close(refused=isinstance(error, CheckpointError))
         raise
@@ -334,6 +336,7 @@ def _prepare(
     identify: Callable[[Any], None] | None,
     drawn: Setup | None,
     shuffles: bool,
+    late: bool,
 ) -> Setup:
     first_epoch: list[Shuffled] = []
     source, keeps = problem.source, plan.keep == "rows" and engine.local
@@ -361,7 +364,9 @@ def _prepare(
         n_clusters, evidence = find_n_clusters(as_dense(sample[:MAX_ROWS]))
     check_enough(problem, n_clusters, sample)
     typical = typical_rows(problem, sample, numbers)
-    map_, row_map, source = make_map(problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint)
+    map_, row_map, source = make_map(
+        problem, engine, plan, source, sample, typical, n_clusters, scratch, checkpoint, late
+    )
     made = (map_, row_map, n_clusters, scratch, evidence, checkpoint)
     return Setup(problem, source, engine, plan, sample, numbers, *made, first_epoch)
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, did_you_mean
-from ..maps.base import Centres, quick_dual
+from ..maps.base import Centres
 from ..rules.crisp import Nearest, cluster_sums
 from ..rules.fuzzy import d2_seeds, distances_from
-from ..rules.lloyd import best_lloyd_run, by_products, products
+from ..rules.lloyd import Sides, best_lloyd_run, lloyd_from_seeds
 from ..rules.many import MANY, seeds_in_groups
 from .data import gather
 from .dataset import Dataset
@@ -20,10 +20,12 @@ from .graph import Graph
 from .mapping import settle_centres
 from .measuring import bad_rows, task
 from .passes import RandomLabels, label_means
-from .problem import STRIP_ROWS, STRIP_THREADS
+from .problem import START_THREADS, STRIP_ROWS
 from .setup import Setup
 
-__all__ = ["Start", "check_init", "given_rows", "place_centres", "sample_products", "start_rows"]
+__all__ = ["Start", "check_init", "given_rows", "place_centres", "start_rows"]
+
+_STEPS = 100  # of k-means of the sample, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,9 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
     ``"random"`` takes random rows; ``"random-labels"`` gives the rows of the sample
     random labels, ``"random-labels-all"`` gives them to all rows.
     """
-    c, map_ = setup.n_clusters, setup.map_
+    c, map_, nearest = setup.n_clusters, setup.map_, rule is None or isinstance(rule, Nearest)
+    if isinstance(init, str) and init == "sample" and nearest and setup.problem.starts_by_kernel:
+        return _start_by_kernel(setup, n_init)
     settle_centres(map_)  # before threads share it
     ones = np.ones(c)
     rows = start_rows(setup, init)
@@ -136,25 +140,81 @@ def place_centres(setup: Setup, init: Any, data: Dataset | None, n_init: int, ru
         )
         return Start(Centres.from_means(Z[seeds], map_), ones)
     weights = None if setup.problem.weights is None else setup.sample_weights
-    rule, indexed = rule or Nearest(), setup.problem.indexed
-    whole = isinstance(rule, Nearest) and not indexed and by_products(len(Z), Z.shape[1], c)
-    P = sample_products(setup, Z) if whole else None
-    run = best_lloyd_run(Z, kappa, map_, c, 100, n_init, rng, rule, weights, indexed, P)
+    run = best_lloyd_run(Z, kappa, map_, c, _STEPS, n_init, rng, rule or Nearest(), weights, setup.problem.indexed)
     return Start(run.centres, np.maximum(run.counts, 1).astype(float))
 
 
-def sample_products(setup: Setup, Z: NDArray[Any]) -> NDArray[Any]:
-    """Return the products of the objects of the sample with one another, made on the threads of this process."""
-    quick_dual(setup.map_, Z[:1])  # makes what threads share
-    P, graph = np.empty((len(Z), len(Z)), dtype=Z.dtype), Graph()
-    shared = graph.value((Z, setup.map_, P))
-    keys = [graph.call(product_strip, shared, first) for first in range(0, len(Z), STRIP_ROWS)]
-    setup.engine.here().with_threads(STRIP_THREADS).run(graph, keys)
-    return P
+# --- by the kernel matrix of the sample ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _SampleKernel:
+    """The sample with room for its measurements (s, m) and its whole kernel matrix (s, s), filled strip by strip."""
+
+    setup: Setup
+    weights: NDArray[Any] | None
+    Z: NDArray[Any]
+    kappa: NDArray[Any]
+    P: NDArray[Any]
+
+    @classmethod
+    def of(cls, setup: Setup) -> _SampleKernel:
+        s, map_ = len(setup.sample), setup.row_map
+        weights = None if setup.problem.weights is None else setup.sample_weights
+        return cls(setup, weights, *(np.empty(shape, map_.dtype) for shape in ((s, map_.n_measurements), s, (s, s))))
+
+    @property
+    def known(self) -> int:
+        """Columns that are measurements: of landmarks that are the first rows of the sample."""
+        return self.Z.shape[1] if self.setup.problem.landmarks_by("uniform") else 0
+
+
+def _start_by_kernel(setup: Setup, n_init: int) -> Start:
+    """Run kernel k-means on the sample with its own kernel matrix, and keep the best of several runs.
+
+    That takes no coefficients of centres, so a thread finds the eigenvectors which those take meanwhile.
+    """
+    kernel, graph = _SampleKernel.of(setup), Graph()
+    settled, shared = graph.call(settle_centres, graph.value(setup.map_)), graph.value(kernel)
+    columns = graph.call(other_columns, shared)
+    strips = [graph.call(kernel_strip, shared, columns, first) for first in range(0, len(setup.sample), STRIP_ROWS)]
+    whole = graph.call(mirror_known, shared, strips)
+    runs = [graph.call(k_means_run, shared, number, whole) for number in range(n_init)]
+    here = setup.engine.here()
+    *found, _ = here.with_threads(min(START_THREADS, here.threads)).run(graph, [*runs, settled])
+    best = min(found, key=lambda run: run.objective)
+    means = best.means(kernel.Z, kernel.weights)
+    return Start(Centres.from_means(means, setup.map_), np.maximum(best.counts, 1).astype(float))
 
 
 @task
-def product_strip(shared: Any, first: int) -> None:
-    """Put the products of some objects into their place. Strips are the same on any number of threads."""
-    Z, map_, P = shared
-    products(Z, first, min(len(Z), first + STRIP_ROWS), map_, P)
+def other_columns(kernel: _SampleKernel) -> Any:
+    """Return the columns of the kernel matrix that are not measurements, ready to be multiplied."""
+    rows = kernel.setup.sample[kernel.known :]
+    return kernel.setup.row_map.kernel.columns(rows, kernel.P.dtype) if len(rows) else None
+
+
+@task
+def kernel_strip(kernel: _SampleKernel, columns: Any, first: int) -> None:
+    """Measure some rows of the sample, and put their kernel values into their place."""
+    own, known = slice(first, first + STRIP_ROWS), kernel.known
+    rows = kernel.setup.sample[own]
+    _, kernel.kappa[own] = kernel.setup.row_map.measure(rows, kernel.Z[own])
+    kernel.P[own, :known] = kernel.Z[own, :known]
+    if columns is not None and first + STRIP_ROWS > known:
+        kernel.P[own, known:] = columns.block(rows)[0]
+
+
+@task
+def mirror_known(kernel: _SampleKernel, strips: Any) -> None:
+    """Put in, when all strips are there, what rows that are landmarks have in common with those that are not."""
+    known = kernel.known
+    kernel.P[:known, known:] = kernel.P[known:, :known].T
+
+
+@task
+def k_means_run(kernel: _SampleKernel, number: int, whole: Any) -> Sides:
+    """Run k-means from seeds of its own."""
+    setup = kernel.setup
+    rng = setup.problem.key.child("init", number).generator()
+    return lloyd_from_seeds(kernel.P, kernel.kappa, setup.n_clusters, _STEPS, rng, kernel.weights)
