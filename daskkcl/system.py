@@ -230,6 +230,16 @@ class _BlasCap:
         self._lock = threading.Lock()
         self._holders = 0
         self._limiter: Any = None
+        self._libraries: Any = None
+        self._modules = 0
+
+    def _limit(self) -> Any:
+        """Set the limit; libraries are looked up again (three milliseconds) when modules have been loaded since."""
+        from threadpoolctl import ThreadpoolController
+
+        if self._libraries is None or self._modules != len(sys.modules):
+            self._libraries, self._modules = ThreadpoolController(), len(sys.modules)
+        return self._libraries.limit(limits=1)
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
@@ -237,10 +247,9 @@ class _BlasCap:
             if self._holders == 0:
                 import numpy as np  # noqa: F401  (its BLAS must be loaded to be capped)
                 import scipy.linalg  # noqa: F401
-                from threadpoolctl import threadpool_limits
 
                 _take_openblas()
-                self._limiter = threadpool_limits(limits=1)
+                self._limiter = self._limit()
             self._holders += 1
         try:
             yield
