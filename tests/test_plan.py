@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import threadpoolctl
 import zarr
 
 from daskkcl import system
@@ -131,3 +132,36 @@ def test_what_earlier_arrays_left_is_not_counted_twice():
     before = system.resident_bytes()
     assert system.settled_bytes() < before - 50 * 10**6
     assert last.sum() == 12_500
+
+
+def threads_of_libraries():
+    return {library["filepath"]: library["num_threads"] for library in threadpoolctl.threadpool_info()}
+
+
+def test_blas_has_one_thread_while_anybody_asks_for_it():
+    before = threads_of_libraries()
+    for _ in range(2):
+        with system.single_threaded(), system.single_threaded():
+            assert set(threads_of_libraries().values()) == {1}
+        assert threads_of_libraries() == before
+
+
+def test_libraries_are_looked_up_again_when_modules_have_been_loaded(monkeypatch):
+    """To look is slow, and a library that was loaded since must be capped too."""
+    looked = []
+
+    class Counted(threadpoolctl.ThreadpoolController):
+        def __init__(self):
+            looked.append(len(sys.modules))
+            super().__init__()
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counted)
+    cap = system._BlasCap()
+    for _ in range(3):
+        with cap():
+            pass
+    assert len(looked) == 1
+    monkeypatch.setitem(sys.modules, "a_module_that_brings_a_library", sys)
+    with cap():
+        pass
+    assert len(looked) == 2

@@ -8,8 +8,11 @@ the landmarks alone.
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,11 +24,17 @@ _STRIP = 32  # landmarks kept in cache while all rows pass over them
 
 
 class _SharedCache(FunctionCache):
-    """Machine code on disk, read and written by one process at a time.
+    """Machine code on disk, read and written by one process at a time, and made anew when any source has changed.
 
     numba writes that there is code for a function before it writes the code. Whoever looks in between finds what stood
-    in that file before: code of an older source, after an update, and labels that are not those of the others.
+    in that file before: code of an older source, after an update, and labels that are not those of the others. And it
+    looks at the file of the function only, where others are compiled into it.
     """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        with contextlib.suppress(OSError):  # sources that cannot be read: the file of the function must do
+            self._cache_file._source_stamp = (self._impl.locator.get_source_stamp(), _sources())
 
     def load_overload(self, *given: Any) -> Any:
         with _alone(self.cache_path):
@@ -35,6 +44,15 @@ class _SharedCache(FunctionCache):
         os.makedirs(self.cache_path, exist_ok=True)
         with _alone(self.cache_path):
             super().save_overload(*given)
+
+
+@functools.cache
+def _sources() -> str:
+    """Return a digest of all modules that loops may be in."""
+    package, digest = Path(__file__).parents[1], hashlib.blake2b(digest_size=16)
+    for path in sorted(path for layer in ("kernels", "maps", "rules") for path in (package / layer).glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager
