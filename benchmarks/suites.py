@@ -326,7 +326,12 @@ def covtype(context: Context) -> Outcome:
     targets = (
         at_most("pakcl on Covertype, time / Nystroem + MiniBatchKMeans", 0.4, ours.seconds / theirs.seconds),
         at_most("its added memory / theirs", 1 / 5, ours.added_bytes / theirs.added_bytes),
-        at_least("its NMI − theirs", 0.0, ours.mean("nmi") - theirs.mean("nmi"), _chance(ours, theirs)),
+        at_least(
+            "its NMI − theirs",
+            0.0,
+            ours.mean("nmi") - theirs.mean("nmi"),
+            f"clusters are made alike in size, and two classes of seven have 85 % of the rows; {_chance(ours, theirs)}",
+        ),
     )
     explanation = f"Standardised features, float32, in memory; {m} landmarks; the same kernel width for both."
     return Outcome("covtype", title, explanation, tuple(row_of(entry) for entry in found.values()), targets)
@@ -463,8 +468,8 @@ def scaling(context: Context) -> Outcome:
             "the same, MNIST in memory",
             1.7,
             seconds["1 thread, MNIST"] / seconds["2 threads, MNIST"],
-            f"{limit}; ten starts of k-means and the sample are on one thread, and passes over measurements that are "
-            "kept are as fast as memory",
+            f"{limit}; 280 MB of measurements are fresh memory in every fit, the sample and the landmarks' kernel matrix "
+            "are on one thread, and passes over measurements that are kept are as fast as memory",
         ),
         at_least(
             "2 workers against 1, rows on disk",
