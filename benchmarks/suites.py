@@ -468,8 +468,8 @@ def scaling(context: Context) -> Outcome:
             "the same, MNIST in memory",
             1.7,
             seconds["1 thread, MNIST"] / seconds["2 threads, MNIST"],
-            f"{limit}; 280 MB of measurements are fresh memory in every fit, the sample and the landmarks' kernel matrix "
-            "are on one thread, and passes over measurements that are kept are as fast as memory",
+            f"{limit}; 280 MB of measurements are fresh memory in every fit, the sample and the kernel matrix of the "
+            "landmarks are on one thread, and passes over measurements that are kept are as fast as memory",
         ),
         at_least(
             "2 workers against 1, rows on disk",

@@ -159,6 +159,11 @@ class Plan:
         """The projected peak of the process."""
         return self.base_bytes + self.kept_bytes + max(layout.peak_bytes for layout in self.layouts)
 
+    @property
+    def ceiling_bytes(self) -> int:
+        """Where a process gives back what it has free: as far below the peak as blocks take that come at once."""
+        return self.peak_bytes - _SPARE_BYTES
+
     def __str__(self) -> str:
         kept = f"kept {self.keep} {format_bytes(self.kept_bytes)}" if self.kept_bytes else "nothing kept between passes"
         lines = [

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "available_bytes",
     "cpu_count",
     "format_bytes",
+    "free_pages",
     "held_bytes",
     "parse_bytes",
     "peak_bytes",
@@ -159,11 +161,45 @@ def settled_bytes() -> int:
 
     What an earlier run left in its arenas is used again by the next one, and would be counted twice.
     """
+    _give_back()
+    return resident_bytes()
+
+
+def _give_back() -> None:
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
-    return resident_bytes()
+
+
+class _FreePages:
+    """Gives back free memory when the process has grown to a ceiling.
+
+    Blocks of different sizes come and go on several threads, and leave holes that the next ones do not fit into: over
+    hundreds of blocks a process grows by a tenth. To look for free pages takes milliseconds, and those that are wanted
+    again have to be fetched again, so it is done only near what was planned.
+    """
+
+    _LOOK, _WAIT = 0.05, 1.0  # seconds between looks, and after pages were given back
+
+    def __init__(self) -> None:
+        self._ceiling, self._next = math.inf, 0.0
+
+    def keep_below(self, ceiling_bytes: float) -> None:
+        """Say from where on free memory goes back; infinity: never."""
+        self._ceiling = ceiling_bytes
+
+    def look(self) -> None:
+        """See whether it has come to that."""
+        now = time.monotonic()
+        if self._ceiling < math.inf and now >= self._next:
+            full = resident_bytes() >= self._ceiling
+            if full:
+                _give_back()
+            self._next = now + (self._WAIT if full else self._LOOK)
+
+
+free_pages = _FreePages()
 
 
 class Buffers:

@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -123,7 +124,29 @@ def test_a_plan_shows_itself_in_a_notebook():
     assert 0 < widths[0] <= 16
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back in their own way")
+glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back in their own way"
+)
+
+
+@glibc
+def test_a_process_near_its_plan_gives_back_what_it_has_free():
+    """Free memory between arrays that are in use stays with the C library until it is asked."""
+    arrays = [np.ones(12_500) for _ in range(2_000)]
+    arrays = arrays[::10]
+    before, pages = system.resident_bytes(), system._FreePages()
+    pages.look()  # no ceiling
+    pages.keep_below(before + 50 * MIB)
+    pages.look()
+    assert system.resident_bytes() > before - 10 * MIB
+    pages.keep_below(before - 50 * MIB)
+    time.sleep(1.1 * pages._LOOK)  # it does not look all the time
+    pages.look()
+    assert system.resident_bytes() < before - 50 * MIB
+    assert sum(array.sum() for array in arrays) == 200 * 12_500
+
+
+@glibc
 def test_what_earlier_arrays_left_is_not_counted_twice():
     """A second fit in a notebook has as much room as the first."""
     arrays = [np.ones(12_500) for _ in range(1_000)]  # a hundred kilobytes each: not given back one by one
@@ -139,6 +162,8 @@ def threads_of_libraries():
 
 
 def test_blas_has_one_thread_while_anybody_asks_for_it():
+    import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
+
     before = threads_of_libraries()
     for _ in range(2):
         with system.single_threaded(), system.single_threaded():

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidInputError, KilledWorkerError
 from ..progress import Progress
-from ..system import cpu_count, single_threaded
+from ..system import cpu_count, free_pages, single_threaded
 from .cluster import Cluster
 from .graph import Graph, key_name
 
@@ -215,6 +215,7 @@ def _watcher(name: str, call: Callable[[], None]) -> Any:
         state["ready"] = _Ready(state["ready"])
 
     def finished(key: Any, *_: Any) -> None:
+        free_pages.look()
         if name and key_name(key).startswith(name):
             call()
 

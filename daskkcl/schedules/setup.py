@@ -7,6 +7,7 @@ kernel's width, the landmarks, the number of clusters, the seeds.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from ..planning import Layout, Plan, Stage, make_plan, more_memory
 from ..rules.counting import MAX_ROWS
 from ..rules.fused import warm_up as load_fused
 from ..rules.many import warm_up
-from ..system import available_bytes, format_bytes, resident_bytes, return_large_arrays, settled_bytes
+from ..system import available_bytes, format_bytes, free_pages, resident_bytes, return_large_arrays, settled_bytes
 from .checkpoint import Checkpoint
 from .cluster import Cluster, Worker
 from .data import load_rows
@@ -310,8 +311,10 @@ def prepare(
     whose sample, and scale of the columns, serve again; `shuffles` says that the run meets all rows in random order,
     `late` that it begins with `place_centres`, which makes what centres take of a map beside other work.
     """
+    free_pages.keep_below(math.inf)
     if problem.memory_limit is not None and engine.local:
         rows = problem.source
+        free_pages.keep_below(plan.ceiling_bytes)
         return_large_arrays(plan.limit_bytes - plan.peak_bytes, rows.unit_rows * rows.row_bytes, plan.spare_bytes)
     saved = checkpoint or Checkpoint(None)
     run = None if saved.path is None else saved.run
