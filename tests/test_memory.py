@@ -290,9 +290,8 @@ def test_one_and_eight_million_rows(tables, algo):
     )
     assert few["keep"] == many["keep"] == "nothing"
     check(many, 512)
-    # More blocks find more of what the plan leaves for freed memory, so it is the plan that does not grow.
     assert many["planned_bytes"] <= 1.02 * few["planned_bytes"]
-    assert many["peak_bytes"] <= 1.2 * few["peak_bytes"]
+    assert many["peak_bytes"] <= 1.05 * few["peak_bytes"]
 
 
 @pytest.mark.slow
